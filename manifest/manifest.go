@@ -1,0 +1,73 @@
+// Package manifest parses and checks what a module says about itself.
+//
+// A module carries its description in the custom section [Section], so that it
+// can be read before any of its code runs and without an engine. What stands
+// there is a claim: the runtime compares it with what the module really
+// exports and imports, and grants decide what it may do, whatever it asks for.
+//
+// Parsing bounds everything that it reads and never panics on any input.
+package manifest
+
+import (
+	"encoding/json"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Section is the name of the custom section that holds the manifest as JSON.
+const Section = "wasmtools.manifest"
+
+// ABI is the version of the guest ABI that this package describes.
+const ABI = 1
+
+// Manifest is a module's description of itself.
+type Manifest struct {
+	ABI         int    `json:"abi"`
+	Name        string `json:"name"`    // of the module; like a tool's name
+	Version     string `json:"version"` // semantic version, no "v"
+	Description string `json:"description,omitempty"`
+	Tools       []Tool `json:"tools"`
+	Limits      Limits `json:"limits,omitzero"`
+}
+
+// Tool is one tool of a module. Its index in Manifest.Tools is the tool index
+// of a request.
+type Tool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description"`
+	Input        json.RawMessage `json:"inputSchema"`
+	Output       json.RawMessage `json:"outputSchema,omitempty"`
+	Mode         tool.Mode       `json:"mode,omitempty"`
+	Effects      tool.Effects    `json:"effects"`
+	Visibility   tool.Visibility `json:"visibility,omitempty"`
+	Guidelines   []string        `json:"guidelines,omitempty"`
+	Packs        []string        `json:"packs,omitempty"`
+	Capabilities Capabilities    `json:"capabilities,omitzero"`
+}
+
+// Capabilities is what a tool asks for. The zero value asks for nothing.
+// File globs are doublestar patterns over workspace paths; "**" is everything.
+type Capabilities struct {
+	Read  []string `json:"fs.read,omitempty"`  // files that may be read, listed and searched
+	Write []string `json:"fs.write,omitempty"` // files that may be changed, created and removed
+}
+
+// Limits are a module's own bounds; each may only be lower than the runtime's,
+// or, for built-in modules, stated higher. Zero means the runtime's default.
+type Limits struct {
+	MemoryMiB   int `json:"memory_mib,omitempty"`
+	TimeMS      int `json:"time_ms,omitempty"`
+	OutputKiB   int `json:"output_kib,omitempty"`
+	HostCalls   int `json:"host_calls,omitempty"`
+	Concurrency int `json:"concurrency,omitempty"`
+}
+
+// Definition returns the tool's definition in the terms that all sources share.
+func (t Tool) Definition() tool.Definition {
+	return tool.Definition{
+		Name: t.Name, Title: t.Title, Description: t.Description,
+		Input: t.Input, Output: t.Output, Mode: t.Mode, Effects: t.Effects,
+		Visibility: t.Visibility, Guidelines: t.Guidelines, Packs: t.Packs,
+	}
+}

@@ -1,0 +1,59 @@
+package tool
+
+import "encoding/json"
+
+// Result is what a call answers.
+type Result struct {
+	Content    []Content       // what the model reads
+	Structured json.RawMessage // a JSON object, or nil
+	IsError    bool
+	Code       Code           // set when IsError
+	Details    map[string]any // machine-readable extras; JSON-encodable
+	Sensitive  bool           // never archive in clear
+}
+
+// ContentKind is the type of a content block, as in MCP.
+type ContentKind string
+
+const (
+	KindText         ContentKind = "text"
+	KindImage        ContentKind = "image"
+	KindAudio        ContentKind = "audio"
+	KindVideo        ContentKind = "video"
+	KindResourceLink ContentKind = "resource_link"
+)
+
+// Content is one block of a result. Which fields count depends on Kind: Text
+// for text; Data and MIMEType for image, audio and video; URI, Name and
+// MIMEType for a resource link.
+type Content struct {
+	Kind     ContentKind
+	Text     string
+	Data     []byte
+	MIMEType string
+	URI      string
+	Name     string
+}
+
+// Text makes a text block.
+func Text(s string) Content { return Content{Kind: KindText, Text: s} }
+
+// TextResult makes a result of one text block.
+func TextResult(s string) Result { return Result{Content: []Content{Text(s)}} }
+
+// PlainText joins the text blocks of r with line ends.
+func (r Result) PlainText() string {
+	n := 0
+	var first string
+	for _, c := range r.Content {
+		if c.Kind == KindText {
+			if n == 0 {
+				first = c.Text
+			} else {
+				first += "\n" + c.Text
+			}
+			n++
+		}
+	}
+	return first
+}

@@ -1,0 +1,222 @@
+// Package tool is the contract that every part of wasmtools shares: what a tool
+// says about itself, what one call of it is, what comes back, what it wants to
+// change, and the closed table of error codes.
+//
+// It imports nothing of ours, so that every other package can speak it. It
+// holds no policy and does no I/O.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// NamePattern is what a tool's name must match.
+const NamePattern = `^[a-zA-Z0-9_-]{1,64}$`
+
+var namePattern = regexp.MustCompile(NamePattern)
+
+// ValidName reports whether s can name a tool.
+func ValidName(s string) bool { return namePattern.MatchString(s) }
+
+// Mode says whether a call may run beside others of its batch.
+type Mode string
+
+// One sequential tool in a batch makes the whole batch run one by one.
+const (
+	Sequential Mode = "sequential" // the default, also for ""
+	Parallel   Mode = "parallel"
+)
+
+// Visibility says whether a model may ever see a tool.
+type Visibility string
+
+const (
+	Public Visibility = "public" // the default, also for ""
+	Hidden Visibility = "internal"
+)
+
+// Definition is what a tool says about itself.
+type Definition struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description"`
+	Input       json.RawMessage `json:"inputSchema"`
+	Output      json.RawMessage `json:"outputSchema,omitempty"`
+	Mode        Mode            `json:"mode,omitempty"`
+	Effects     Effects         `json:"effects"`
+	Visibility  Visibility      `json:"visibility,omitempty"`
+	Guidelines  []string        `json:"guidelines,omitempty"`
+	Packs       []string        `json:"packs,omitempty"`
+}
+
+// Source says where a tool came from.
+type Source string
+
+const (
+	Builtin   Source = "builtin"
+	Native    Source = "native"
+	Installed Source = "installed"
+	MCP       Source = "mcp"
+	Host      Source = "host"
+	Extension Source = "extension"
+)
+
+// ParseSource returns the source named s. Anything unknown is [Installed], the
+// least trusted one.
+func ParseSource(s string) Source {
+	switch src := Source(s); src {
+	case Builtin, Native, Installed, MCP, Host, Extension:
+		return src
+	}
+	return Installed
+}
+
+// Origin is where a tool came from, and under which identity.
+type Origin struct {
+	Source  Source
+	Name    string // the module's, server's or host's name
+	Module  Digest // the module's identity; empty if there is no module
+	Trusted bool
+}
+
+// Tool is something that a model can call.
+//
+// Call returns a Go error only if the runtime itself failed. A failure of the
+// tool, a refusal and a timeout are results with IsError and a Code.
+// Implementations are safe for concurrent use.
+type Tool interface {
+	Definition() Definition
+	Origin() Origin
+	Call(context.Context, Invocation, Sink) (Result, error)
+}
+
+// Preparer is an optional part of a Tool: it folds older argument spellings
+// into the present schema before validation. It must not have effects.
+type Preparer interface {
+	PrepareArguments(json.RawMessage) (json.RawMessage, error)
+}
+
+// Previewer is an optional part of a Tool with effects: it finds out what a
+// call would do, without doing it. When a tool has it, the preview's result is
+// what the caller gets once [Preview.Writes] has been committed.
+type Previewer interface {
+	Preview(context.Context, Invocation, Sink) (Preview, error)
+}
+
+// Invocation is one frozen call.
+type Invocation struct {
+	CallID    string // unique within the session
+	TurnID    string
+	Session   string
+	Tool      string
+	Arguments json.RawMessage // validated; a JSON object
+	Input     Digest          // of the canonical arguments (RFC 8785)
+	Deadline  time.Time       // zero: none
+}
+
+// Preview is what a call would do.
+type Preview struct {
+	Result  Result    // what the call answers if its effects are accepted
+	Writes  *WriteSet // the file changes; nil or empty if there are none
+	Diff    string    // unified diff of Writes, for people
+	Command string    // shell text as it would run
+	Cwd     string
+	Env     map[string]string
+	Hosts   []string
+	Binding Digest // digest over everything above that an approval binds
+}
+
+// Sink takes what a running call sends before its result. Its methods do not
+// block on a slow reader, may drop what is over their limits, and are safe for
+// concurrent use. A nil *Discard is a valid Sink for callers that want nothing.
+type Sink interface {
+	Progress(done, total int64, note string)
+	Output(stream string, p []byte)
+	Artifact(ArtifactInfo, io.Reader) (ArtifactRef, error)
+}
+
+// Discard is the Sink that drops everything.
+type Discard struct{}
+
+func (Discard) Progress(int64, int64, string) {}
+func (Discard) Output(string, []byte)         {}
+func (Discard) Artifact(ArtifactInfo, io.Reader) (ArtifactRef, error) {
+	return ArtifactRef{}, Errorf(NotAvailable, "no artifact store is open")
+}
+
+// ArtifactInfo describes an output that is archived instead of shown.
+type ArtifactInfo struct {
+	Title     string
+	MIMEType  string
+	Sensitive bool
+}
+
+// ArtifactRef names an archived output.
+type ArtifactRef struct {
+	Handle string
+	Bytes  int64
+	Lines  int64
+	Digest Digest
+}
+
+// Effects is the set of things that a call of a tool can do.
+type Effects uint16
+
+const (
+	Reads       Effects = 1 << iota // reads the workspace or other state
+	Writes                          // changes or creates files
+	Destroys                        // removes or overwrites something
+	Executes                        // runs programs
+	UsesNetwork                     // talks to other machines
+	AsksUser                        // asks the person at the keyboard
+)
+
+var effectNames = [...]string{"read", "write", "destroy", "execute", "network", "ask_user"}
+
+// Has reports whether e contains all of x.
+func (e Effects) Has(x Effects) bool { return e&x == x }
+
+// Any reports whether e contains any of x.
+func (e Effects) Any(x Effects) bool { return e&x != 0 }
+
+// Strings lists the effects by their names on the wire.
+func (e Effects) Strings() []string {
+	out := make([]string, 0, len(effectNames))
+	for i, n := range effectNames {
+		if e&(1<<i) != 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (e Effects) String() string { return strings.Join(e.Strings(), ",") }
+
+// MarshalJSON writes the list of names.
+func (e Effects) MarshalJSON() ([]byte, error) { return json.Marshal(e.Strings()) }
+
+// UnmarshalJSON reads a list of names; unknown names are an error.
+func (e *Effects) UnmarshalJSON(p []byte) error {
+	var names []string
+	if err := json.Unmarshal(p, &names); err != nil {
+		return err
+	}
+	*e = 0
+next:
+	for _, n := range names {
+		for i, known := range effectNames {
+			if n == known {
+				*e |= 1 << i
+				continue next
+			}
+		}
+		return fmt.Errorf("unknown effect %q", n)
+	}
+	return nil
+}

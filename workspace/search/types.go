@@ -1,0 +1,56 @@
+package search
+
+import "github.com/wasmtools/wasmtools/workspace"
+
+// Request asks for one search. It is also the JSON that guests send.
+type Request struct {
+	Kind string `json:"kind"` // "grep" or "locate"
+
+	// grep
+	Pattern    string `json:"pattern,omitempty"` // RE2 syntax unless Literal
+	Path       string `json:"path,omitempty"`    // file or directory; "" = the root
+	Glob       string `json:"glob,omitempty"`    // doublestar; comma-separated list; "!" excludes
+	Mode       string `json:"mode,omitempty"`    // "files" (default), "content", "count"
+	IgnoreCase bool   `json:"ignore_case,omitempty"`
+	Literal    bool   `json:"literal,omitempty"`
+	Multiline  bool   `json:"multiline,omitempty"` // the pattern may span lines, '.' matches line ends
+	Context    int    `json:"context,omitempty"`   // lines before and after, content mode
+	Limit      int    `json:"limit,omitempty"`     // matches (content) or files; 0 = 100, at most 10,000
+	Offset     int    `json:"offset,omitempty"`    // matches (content) or files to leave out first
+
+	// locate
+	Query      string `json:"query,omitempty"` // glob if it holds any of *?[{, else a fuzzy name
+	MaxResults int    `json:"max_results,omitempty"`
+	Cursor     string `json:"cursor,omitempty"`
+}
+
+// Response answers a Request. It is also the JSON that guests receive.
+type Response struct {
+	Files      []FileHit         `json:"files,omitempty"`   // grep files and count modes
+	Lines      []Line            `json:"lines,omitempty"`   // grep content mode
+	Entries    []workspace.Info  `json:"entries,omitempty"` // locate
+	Total      int               `json:"total"`             // matches (content, count), files, or names found
+	TotalFiles int               `json:"total_files,omitempty"`
+	AtLeast    bool              `json:"at_least,omitempty"`    // Total is a lower bound: a limit or the deadline ended the walk
+	NextOffset int               `json:"next_offset,omitempty"` // grep: Offset of the next page
+	Next       string            `json:"next,omitempty"`        // locate: Cursor of the next page
+	Scanned    int               `json:"scanned"`               // files looked into
+	Skipped    workspace.Skipped `json:"skipped,omitzero"`
+}
+
+// FileHit is one file with a match.
+type FileHit struct {
+	Path  string `json:"path"`
+	MTime int64  `json:"mtime"`           // Unix milliseconds
+	Count int    `json:"count,omitempty"` // count mode: matches, not lines
+}
+
+// Line is one line of output in content mode, a match or context.
+type Line struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line"`              // 1-based
+	Text    string `json:"text"`              // without its line end; valid UTF-8; at most 2,000 code points around the match
+	Cut     bool   `json:"cut,omitempty"`     // Text is not the whole line
+	Context bool   `json:"context,omitempty"` // not a match itself
+	Gap     bool   `json:"gap,omitempty"`     // lines were left out before this one
+}
