@@ -47,6 +47,17 @@ type WriteSet struct {
 // Empty reports whether w changes nothing; a nil set is empty.
 func (w *WriteSet) Empty() bool { return w == nil || len(w.Entries) == 0 }
 
+// Bytes is how much content w holds in memory.
+func (w *WriteSet) Bytes() int64 {
+	var n int64
+	if w != nil {
+		for _, e := range w.Entries {
+			n += int64(len(e.Blob))
+		}
+	}
+	return n
+}
+
 // Binding is a digest over every field of every entry: two write sets with one
 // Binding do the same to the same objects in the same state.
 func (w *WriteSet) Binding() Digest {

@@ -1,0 +1,93 @@
+// Package approval knows who agreed to exactly what. A call with effects waits
+// at the [Desk] as a ticket; an approver decides; the decision is redeemed
+// once, for the binding it was given for, before anything happens.
+//
+// The edge: this package records and compares decisions. It does not find out
+// what a call would do (the caller's preview does), and it does not carry the
+// call out.
+package approval
+
+import (
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// TTL is how long a ticket waits for a decision, and a decision for its use.
+const TTL = 5 * time.Minute
+
+// Verdict is what was decided.
+type Verdict string
+
+const (
+	Allow Verdict = "allow"
+	Deny  Verdict = "deny"
+)
+
+// Request is what an approver is asked. Everything in it comes from the host.
+type Request struct {
+	Ticket  string
+	CallID  string
+	Session string
+	Tool    string
+	Source  tool.Source
+	Module  tool.Digest // identity of the module, if there is one
+	Input   tool.Digest // of the canonical arguments
+	Effects tool.Effects
+	Preview tool.Preview // what would happen; Preview.Binding is what a yes binds
+	Expires time.Time
+
+	// Frozen is whatever the caller needs to carry the call out later. The desk
+	// keeps it as long as the ticket and does not look at it.
+	Frozen any
+}
+
+// Decision is an answer to a Request.
+type Decision struct {
+	Verdict Verdict
+	Reason  string // for a Deny: shown to the model
+	By      string // who decided
+	Channel string // how: "go", "mode", "terminal", ...
+
+	// Standing means that a rule or a mode allowed the call, whatever exactly it
+	// changes, and nobody looked at this write set. If the files change before
+	// the commit, such a call may be previewed and judged again at once.
+	Standing bool
+}
+
+// Answer hands a decision in. Only the first one counts: later ones get
+// ErrAnswered, late ones ErrExpired. It is safe for concurrent use.
+type Answer func(Decision) error
+
+// Approver is somebody who can decide. Offer must not block: it shows the
+// request and returns; answer may be called from any goroutine, now or later.
+// The returned withdraw is called once when the request needs no answer any
+// more. Any number of approvers are asked at once.
+type Approver interface {
+	Offer(r Request, answer Answer) (withdraw func())
+}
+
+// Func makes an Approver of a function that decides; each request runs it in
+// its own goroutine.
+func Func(decide func(Request) Decision) Approver { return approverFunc(decide) }
+
+type approverFunc func(Request) Decision
+
+func (f approverFunc) Offer(r Request, answer Answer) func() {
+	go func() { _ = answer(f(r)) }() // a late answer is the desk's to refuse
+	return func() {}
+}
+
+// Always is the approver that gives every request the same standing verdict.
+// It is what --approve all and --approve none are.
+func Always(v Verdict) Approver { return always(v) }
+
+type always Verdict
+
+func (a always) Offer(_ Request, answer Answer) func() {
+	_ = answer(Decision{
+		Verdict: Verdict(a), By: "the --approve flag", Channel: "mode", Standing: true,
+		Reason: "this runtime was started to refuse every change",
+	})
+	return func() {}
+}

@@ -1,0 +1,281 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// What an Answer can meet.
+var (
+	ErrAnswered = errors.New("another answer came first")
+	ErrExpired  = errors.New("the ticket has expired")
+)
+
+// Bounds on what waits at one desk. A model that asks for more gets busy.
+const (
+	maxTickets   = 256
+	maxHeldBytes = 256 << 20 // content of all write sets that wait
+)
+
+// Desk holds tickets. It is safe for concurrent use.
+type Desk struct {
+	approvers []Approver
+	ttl       time.Duration
+	now       func() time.Time
+
+	mu      sync.Mutex
+	tickets map[string]*Ticket
+	open    map[key]*Ticket // tickets that an equal call joins
+	held    int64           // bytes of content that the tickets hold
+}
+
+// key says when two calls are equal: the same call by the same session.
+type key struct {
+	session, tool string
+	module, input tool.Digest
+}
+
+// NewDesk makes a desk that asks approvers; with none, every ticket waits for
+// a decision through [Desk.Decide]. A ttl of 0 means [TTL].
+func NewDesk(approvers []Approver, ttl time.Duration) *Desk {
+	if ttl <= 0 {
+		ttl = TTL
+	}
+	return &Desk{
+		approvers: approvers, ttl: ttl, now: time.Now,
+		tickets: map[string]*Ticket{}, open: map[key]*Ticket{},
+	}
+}
+
+// Attended reports whether the desk has anybody to ask.
+func (d *Desk) Attended() bool { return len(d.approvers) > 0 }
+
+// Ticket is a frozen call that waits for a decision, or has one that was not
+// used yet.
+type Ticket struct {
+	desk *Desk
+	key  key
+	req  Request
+
+	decided chan struct{} // closed once a decision or the end is there
+
+	// Guarded by desk.mu.
+	decision Decision
+	answered bool
+	redeemed bool
+	withdraw []func()
+}
+
+// Request returns what was asked.
+func (t *Ticket) Request() Request { return t.req }
+
+// Submit opens a ticket for r and offers it to the approvers. If an equal call
+// of the same session has an open ticket with the same binding, that one is
+// returned and nobody is asked twice. A ticket of an equal call whose binding
+// differs is replaced: what was asked then would not happen now.
+func (d *Desk) Submit(r Request) (*Ticket, error) {
+	k := key{r.Session, r.Tool, r.Module, r.Input}
+	d.mu.Lock()
+	withdraw := d.sweep()
+	defer func() { run(withdraw) }()
+	if t := d.open[k]; t != nil {
+		if t.req.Preview.Binding == r.Preview.Binding {
+			d.mu.Unlock()
+			return t, nil
+		}
+		// A decision was given for another binding. It must not be spent on this
+		// one, and the caller must hear of it once.
+		changed := t.answered && t.decision.Verdict == Allow && !t.decision.Standing
+		withdraw = append(withdraw, d.drop(t)...)
+		if changed {
+			d.mu.Unlock()
+			return nil, tool.Errorf(tool.ApprovalMismatch, "the approved call would now do something else than was approved")
+		}
+	}
+	size := r.Preview.Writes.Bytes()
+	if len(d.tickets) >= maxTickets || d.held+size > maxHeldBytes {
+		n := len(d.tickets)
+		d.mu.Unlock()
+		return nil, tool.Errorf(tool.Busy, "%d calls wait for a decision already", n).
+			WithNext("wait until some were decided or expired")
+	}
+	d.held += size
+	r.Ticket = newHandle()
+	r.Expires = d.now().Add(d.ttl)
+	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{})}
+	d.tickets[r.Ticket], d.open[k] = t, t
+	d.mu.Unlock()
+
+	answer := func(dec Decision) error { return d.decide(t, dec) }
+	for _, a := range d.approvers {
+		w := a.Offer(r, answer)
+		d.mu.Lock()
+		late := t.answered
+		if !late {
+			t.withdraw = append(t.withdraw, w)
+		}
+		d.mu.Unlock()
+		if late { // somebody answered before all were asked
+			w()
+			break
+		}
+	}
+	return t, nil
+}
+
+// Decide answers the ticket named id from outside the approvers.
+func (d *Desk) Decide(id string, dec Decision) error {
+	d.mu.Lock()
+	t := d.tickets[id]
+	d.mu.Unlock()
+	if t == nil {
+		return ErrExpired
+	}
+	return d.decide(t, dec)
+}
+
+// Find returns the ticket named id if it is still of use.
+func (d *Desk) Find(id string) (*Ticket, bool) {
+	d.mu.Lock()
+	withdraw := d.sweep()
+	t := d.tickets[id]
+	d.mu.Unlock()
+	run(withdraw)
+	return t, t != nil
+}
+
+func (d *Desk) decide(t *Ticket, dec Decision) error {
+	d.mu.Lock()
+	switch {
+	case t.answered:
+		d.mu.Unlock()
+		return ErrAnswered
+	case d.tickets[t.req.Ticket] != t || !d.now().Before(t.req.Expires):
+		d.mu.Unlock()
+		return ErrExpired
+	}
+	t.answered, t.decision = true, dec
+	close(t.decided)
+	withdraw := t.withdraw
+	t.withdraw = nil
+	d.mu.Unlock()
+	run(withdraw)
+	return nil
+}
+
+// Wait returns the decision. It ends early with the context's error, which
+// leaves the ticket open, or with approval_expired.
+func (t *Ticket) Wait(ctx context.Context) (Decision, error) {
+	timer := time.NewTimer(t.req.Expires.Sub(t.desk.now()))
+	defer timer.Stop()
+	select {
+	case <-t.decided:
+	case <-ctx.Done():
+		return Decision{}, ctx.Err()
+	case <-timer.C:
+	}
+	t.desk.mu.Lock()
+	dec, answered := t.decision, t.answered
+	var withdraw []func()
+	if !answered {
+		withdraw = t.desk.drop(t)
+	}
+	t.desk.mu.Unlock()
+	run(withdraw)
+	if !answered {
+		return Decision{}, tool.Errorf(tool.ApprovalExpired, "nobody answered within %s", t.desk.ttl)
+	}
+	return dec, nil
+}
+
+// Decision returns the decision if there is one.
+func (t *Ticket) Decision() (Decision, bool) {
+	t.desk.mu.Lock()
+	defer t.desk.mu.Unlock()
+	return t.decision, t.answered
+}
+
+// Redeem spends an allow: it succeeds once, only before the ticket expires and
+// only for the binding that was approved. Whatever it returns, the ticket is
+// gone afterwards.
+func (t *Ticket) Redeem(binding tool.Digest) error {
+	d := t.desk
+	d.mu.Lock()
+	withdraw := d.drop(t)
+	defer func() { run(withdraw) }()
+	defer d.mu.Unlock()
+	expired := !d.now().Before(t.req.Expires)
+	switch {
+	case t.redeemed:
+		return tool.Errorf(tool.ApprovalExpired, "the decision was used already")
+	case !t.answered || expired:
+		t.redeemed = true
+		return tool.Errorf(tool.ApprovalExpired, "the decision came too late")
+	}
+	t.redeemed = true
+	if t.decision.Verdict != Allow {
+		return Denied(t.decision)
+	}
+	if binding != t.req.Preview.Binding {
+		return tool.Errorf(tool.ApprovalMismatch, "what would happen now is not what was approved")
+	}
+	return nil
+}
+
+// Denied is the error for a decision that is no allow.
+func Denied(dec Decision) *tool.Error {
+	e := tool.Errorf(tool.Denied, "%s said no", orUnknown(dec.By))
+	if dec.Reason != "" {
+		e.Text += ": " + dec.Reason
+	}
+	return e.With("channel", dec.Channel)
+}
+
+func orUnknown(by string) string {
+	if by == "" {
+		return "the approver"
+	}
+	return by
+}
+
+// sweep drops expired tickets and returns what withdraws them. The caller
+// holds mu, and calls the functions after giving it up: they are an approver's.
+func (d *Desk) sweep() (withdraw []func()) {
+	now := d.now()
+	for _, t := range d.tickets {
+		if !now.Before(t.req.Expires) {
+			withdraw = append(withdraw, d.drop(t)...)
+		}
+	}
+	return withdraw
+}
+
+// drop forgets t and returns what has to be called to withdraw it. The caller
+// holds mu.
+func (d *Desk) drop(t *Ticket) []func() {
+	if d.tickets[t.req.Ticket] == t {
+		delete(d.tickets, t.req.Ticket)
+		d.held -= t.req.Preview.Writes.Bytes()
+	}
+	if d.open[t.key] == t {
+		delete(d.open, t.key)
+	}
+	w := t.withdraw
+	t.withdraw = nil
+	return w
+}
+
+func run(fs []func()) {
+	for _, f := range fs {
+		f()
+	}
+}
+
+// newHandle returns 128 random bits or more in lower-case base 32.
+func newHandle() string { return strings.ToLower(rand.Text()) }
