@@ -18,5 +18,5 @@ func QuotePath(p string) string {
 	if plain {
 		return p
 	}
-	return strconv.QuoteToGraphic(p)
+	return strconv.Quote(p)
 }

@@ -57,3 +57,20 @@ func (r Result) PlainText() string {
 	}
 	return first
 }
+
+// MarshalJSON writes c in the shape that MCP gives content blocks.
+func (c Content) MarshalJSON() ([]byte, error) {
+	type block struct {
+		Type     ContentKind `json:"type"`
+		Text     *string     `json:"text,omitempty"`
+		Data     []byte      `json:"data,omitempty"`
+		MIMEType string      `json:"mimeType,omitempty"`
+		URI      string      `json:"uri,omitempty"`
+		Name     string      `json:"name,omitempty"`
+	}
+	b := block{Type: c.Kind, Data: c.Data, MIMEType: c.MIMEType, URI: c.URI, Name: c.Name}
+	if c.Kind == KindText {
+		b.Text = &c.Text
+	}
+	return json.Marshal(b)
+}
