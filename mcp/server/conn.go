@@ -1,0 +1,501 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	mcpsdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Methods that the connection treats itself.
+const (
+	methodCall        = "tools/call"
+	methodList        = "tools/list"
+	methodListen      = "subscriptions/listen"
+	notifyCancelled   = "notifications/cancelled"
+	notifyInitialized = "notifications/initialized"
+)
+
+// codeCancelled answers a request that was cancelled before it began; the
+// protocol names no code for it.
+const codeCancelled = -32000
+
+var errClosed = errors.New("the connection is closed")
+
+// conn is the SDK's transport and connection in one: lines in, lines out.
+//
+// Unlike the SDK's own it parses a line once, survives lines that are no
+// messages, and keeps what a request needs from its first byte to its answer
+// in one place (see [request]). Read is called by one goroutine, the SDK's;
+// everything else may be called by any.
+type conn struct {
+	ctx    context.Context // ends with the session; every call's context follows it
+	cancel context.CancelFunc
+	in     io.Reader
+	lines  *lines
+	grace  time.Duration
+
+	writing chan struct{} // a lock that a closed connection can give up waiting for
+	out     io.Writer
+
+	closed  chan struct{} // nothing is read or written any more
+	drained chan struct{} // in has ended, and calls have had their time
+	room    chan struct{} // a hint that a request was answered
+
+	mu        sync.Mutex
+	isClosed  bool
+	isDrained bool
+	inited    bool // notifications/initialized was passed on
+	err       error
+	accepted  map[jsonrpc.ID]*request
+	byExtra   map[*mcpsdk.RequestExtra]*request // requests in the lane, not begun
+	waiting   int                               // accepted requests that end by themselves
+	held      int                               // bytes of accepted lines
+	idle      chan struct{}                     // closed when waiting becomes 0; nil if nobody asks
+	client    clientMark                        // the last 2026-07-28 client that the SDK agreed to
+}
+
+// A request is one accepted request, until its answer is written.
+type request struct {
+	message
+	extra  mcpsdk.RequestExtra // its address names the request on its way through the SDK
+	modern bool                // it speaks 2026-07-28
+	size   int
+
+	// frame is the finished line of the answer, if it was made here. It is
+	// written and read by the goroutine that answers.
+	frame []byte
+
+	cancelled bool   // under conn.mu
+	cancel    func() // under conn.mu; nil until the call begins
+}
+
+// clientMark is what a 2026-07-28 request says about the client.
+type clientMark struct{ version, client, caps string }
+
+func (k *clientMark) is(m *message) bool {
+	return k.version != "" && k.version == string(m.version) && k.client == string(m.client) && k.caps == string(m.caps)
+}
+
+type connKey struct{}
+
+func newConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *conn {
+	c := &conn{
+		in: in, lines: newLines(in), out: out, grace: grace,
+		writing:  make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+		drained:  make(chan struct{}),
+		room:     make(chan struct{}, 1),
+		accepted: make(map[jsonrpc.ID]*request),
+		byExtra:  make(map[*mcpsdk.RequestExtra]*request),
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	return c
+}
+
+// Connect makes a conn its own transport.
+func (c *conn) Connect(context.Context) (mcpsdk.Connection, error) { return c, nil }
+
+// SessionID is empty: stdio has one session.
+func (c *conn) SessionID() string { return "" }
+
+// Read returns the next message that the SDK has to see. At the end of the
+// input it first gives running calls their time, because the SDK cancels them
+// and stops answering as soon as Read fails.
+func (c *conn) Read(context.Context) (jsonrpc.Message, error) {
+	for {
+		line, err := c.lines.next()
+		var f *fault
+		switch {
+		case err == errLong:
+			f = &fault{code: jsonrpc.CodeInvalidRequest, text: "the line is longer than " + strconv.Itoa(maxLine) + " bytes"}
+		case err != nil:
+			if err != io.EOF && !c.over() {
+				c.fail(err)
+			}
+			c.drain(c.grace)
+			return nil, io.EOF
+		default:
+			var m message
+			if m, f = decode(line); f == nil {
+				var msg jsonrpc.Message
+				if msg, f = c.accept(m, len(line)); msg != nil {
+					return msg, nil
+				}
+			}
+		}
+		if f != nil {
+			if err := c.send(appendFault(nil, f)); err != nil {
+				c.drain(0)
+				return nil, io.EOF
+			}
+		}
+		if c.over() {
+			return nil, io.EOF
+		}
+	}
+}
+
+func (c *conn) over() bool {
+	select {
+	case <-c.closed:
+		return true
+	case <-c.ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// accept decides what becomes of a message: the SDK gets what is returned; a
+// fault is answered; with neither, nothing more happens.
+func (c *conn) accept(m message, size int) (jsonrpc.Message, *fault) {
+	switch {
+	case m.isCall():
+		return c.acceptCall(m, size)
+	case m.rawID != nil:
+		return m.response(), nil
+	case m.method == notifyCancelled:
+		if r := c.cancelRequest(m.requestID); r != nil && r.method == methodListen {
+			// The SDK's own long request, which only it can end.
+			return &jsonrpc.Request{Method: m.method, Params: m.params}, nil
+		}
+	case m.method == notifyInitialized:
+		c.mu.Lock()
+		first := !c.inited
+		c.inited = true
+		c.mu.Unlock()
+		if first {
+			return &jsonrpc.Request{Method: m.method, Params: m.params}, nil
+		}
+	}
+	// All other notifications mean nothing to us, and the SDK queues without
+	// bound what it is given.
+	return nil, nil
+}
+
+func (c *conn) acceptCall(m message, size int) (jsonrpc.Message, *fault) {
+	if m.method == laneMethod {
+		return nil, &fault{code: jsonrpc.CodeMethodNotFound, text: "no such method", rawID: m.rawID}
+	}
+	if !c.waitForRoom(size) {
+		return nil, nil
+	}
+	r := &request{message: m, size: size}
+	if v, ok := str(m.version); ok && v >= "2026-07-28" {
+		r.modern = true
+	}
+	lane := m.method == methodCall || m.method == methodList
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.accepted[m.id] != nil {
+		// Answered without an id, or the client would take it for the answer
+		// to the call that runs.
+		return nil, &fault{code: jsonrpc.CodeInvalidRequest, text: "id " + string(m.rawID) + " is in use by a request that is not answered yet"}
+	}
+	c.accepted[m.id] = r
+	c.held += size
+	if m.method != methodListen {
+		c.waiting++
+	}
+	if !lane {
+		return &jsonrpc.Request{ID: m.id, Method: m.method, Params: m.params}, nil
+	}
+	c.byExtra[&r.extra] = r
+	req := &jsonrpc.Request{ID: m.id, Method: laneMethod, Extra: &r.extra}
+	if m.meta != nil && (r.modern && !c.client.is(&m)) {
+		req.Params = append(append([]byte(`{"_meta":`), m.meta...), '}')
+	}
+	return req, nil
+}
+
+// waitForRoom blocks while too much is accepted already. It returns false if
+// the session ended meanwhile.
+func (c *conn) waitForRoom(size int) bool {
+	for {
+		c.mu.Lock()
+		full := len(c.accepted) >= maxAccepted || (c.held > 0 && c.held+size > maxHeld)
+		c.mu.Unlock()
+		if !full {
+			return true
+		}
+		select {
+		case <-c.room:
+		case <-c.closed:
+			return false
+		case <-c.ctx.Done():
+			return false
+		}
+	}
+}
+
+// begin returns the request that extra names, and takes the function that
+// cancels it. It returns nil if extra is not ours.
+func (c *conn) begin(extra *mcpsdk.RequestExtra, cancel func()) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.byExtra[extra]
+	if r == nil {
+		return nil
+	}
+	delete(c.byExtra, extra)
+	r.cancel = cancel
+	if r.cancelled {
+		cancel()
+	}
+	if r.modern { // the SDK has let it pass, so its _meta is in order
+		if !c.client.is(&r.message) {
+			c.client = clientMark{string(r.version), string(r.client), string(r.caps)}
+		}
+	}
+	return r
+}
+
+// cancelRequest cancels the request with the id in raw and returns it; nil if
+// there is none, or it was cancelled before.
+func (c *conn) cancelRequest(raw []byte) *request {
+	if raw == nil {
+		return nil
+	}
+	id, why := parseID(raw)
+	if why != "" {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.accepted[id]
+	if r == nil || r.cancelled {
+		return nil
+	}
+	r.cancelled = true
+	if r.cancel != nil {
+		r.cancel()
+	}
+	return r
+}
+
+// take removes the request with this id; its id may be used again.
+func (c *conn) take(id jsonrpc.ID) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.accepted[id]
+	if r != nil {
+		delete(c.accepted, id)
+		delete(c.byExtra, &r.extra)
+	}
+	return r
+}
+
+// answered counts r as done, after its answer was written or could not be.
+func (c *conn) answered(r *request) {
+	c.mu.Lock()
+	c.held -= r.size
+	if r.method != methodListen {
+		c.waiting--
+	}
+	if c.waiting == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+	c.mu.Unlock()
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}
+
+// Write sends what the SDK wants to say.
+func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+	resp, ok := msg.(*jsonrpc.Response)
+	if !ok {
+		line, err := jsonrpc.EncodeMessage(msg)
+		if err != nil {
+			return err
+		}
+		return c.send(append(line, '\n'))
+	}
+	r := c.take(resp.ID)
+	if r == nil {
+		return nil // nobody asked
+	}
+	defer c.answered(r)
+	if resp.Error != nil {
+		return c.send(appendFault(nil, faultOf(r, resp.Error)))
+	}
+	if r.frame != nil {
+		err := c.send(r.frame)
+		freeFrame(r.frame)
+		r.frame = nil
+		return err
+	}
+	line := appendHead(nil, r.rawID)
+	line = append(line, resp.Result...)
+	return c.send(append(line, "}\n"...))
+}
+
+// send writes one whole line.
+func (c *conn) send(line []byte) error {
+	select {
+	case c.writing <- struct{}{}:
+	case <-c.closed:
+		return errClosed
+	}
+	defer func() { <-c.writing }()
+	select {
+	case <-c.closed: // a line may be half out; nothing may follow it
+		return errClosed
+	default:
+	}
+	n, err := c.out.Write(line)
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		c.fail(err)
+		c.Close()
+	}
+	return err
+}
+
+// drain lets the accepted requests end: for as long as grace unless the
+// session's context ends, then cancelled and for a moment more.
+func (c *conn) drain(grace time.Duration) {
+	if grace > 0 && !c.idleWithin(grace, c.ctx.Done()) {
+		grace = 0
+	}
+	c.cancel()
+	if grace == 0 {
+		c.idleWithin(parting, nil)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isDrained {
+		c.isDrained = true
+		close(c.drained)
+	}
+}
+
+// idleWithin waits until no accepted request is left; it returns false if that
+// takes too long, the connection fails, or enough is closed.
+func (c *conn) idleWithin(d time.Duration, enough <-chan struct{}) bool {
+	c.mu.Lock()
+	if c.waiting == 0 {
+		c.mu.Unlock()
+		return true
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-t.C:
+	case <-enough:
+	case <-c.closed:
+	}
+	return false
+}
+
+// stop ends everything and makes a blocked Read return, where that is possible.
+func (c *conn) stop() {
+	c.cancel()
+	c.Close()
+	if in, ok := c.in.(io.Closer); ok {
+		go in.Close() // on some systems it waits for the read that it cannot end
+	}
+}
+
+// Close ends reading and writing; the SDK calls it too.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isClosed {
+		c.isClosed = true
+		close(c.closed)
+	}
+	return nil
+}
+
+// fail remembers the first failure.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *conn) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// left counts the accepted requests that have had no answer.
+func (c *conn) left() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting
+}
+
+// appendHead begins the line of an answer; the result and "}\n" follow.
+func appendHead(dst, rawID []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, rawID...)
+	return append(dst, `,"result":`...)
+}
+
+// maxFaultText bounds the text of a protocol error: the SDK quotes what it
+// could not read, however long.
+const maxFaultText = 1000
+
+// appendFault appends the line that answers f.
+func appendFault(dst []byte, f *fault) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if f.rawID == nil {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(dst, f.rawID...)
+	}
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, f.code, 10)
+	dst = append(dst, `,"message":`...)
+	dst = appendString(dst, shorten(f.text, maxFaultText))
+	if f.data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, f.data...)
+	}
+	return append(dst, "}}\n"...)
+}
+
+// faultOf is the fault that stands for an error of the SDK's about r. Many of
+// them carry no code; all those are about requests that make no sense where
+// they stand.
+func faultOf(r *request, err error) *fault {
+	f := &fault{code: jsonrpc.CodeInvalidRequest, rawID: r.rawID}
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &wire) && wire.Code != 0:
+		f.code = wire.Code
+		if json.Valid(wire.Data) {
+			f.data = bytes.ReplaceAll(wire.Data, []byte{'\n'}, []byte{' '})
+		}
+	case errors.Is(err, context.Canceled):
+		f.code = codeCancelled
+	}
+	f.text = strings.ReplaceAll(err.Error(), laneMethod, r.method)
+	return f
+}
