@@ -1,0 +1,286 @@
+package rewrite
+
+// addCountdown adds the countdown to a module and polls to its code. It returns
+// how many polls there are and how many functions have none of their own.
+//
+// Four things are added: a global for the countdown, an imported function to
+// yield to, a function that refills the countdown, and the two function types.
+// The import comes after the other imports and moves every function that the
+// module defines by one; all else is added behind what is there.
+func (m *Module) addCountdown(quantum int32) (polls, leaves int) {
+	c := &countdown{
+		module: m,
+		yield:  m.imported(functions),
+		global: m.count[globals],
+	}
+	// Neither moved nor polled, for it does not exist yet.
+	c.refill = m.count[functions] + 1
+
+	yields, refills := m.count[types], m.count[types]+1
+	m.types = append(m.types, funcType{results: []ValType{{Code: I32}}}, funcType{})
+	m.imports = append(m.imports, moduleImport{ImportName: Yield, kind: Function, typ: yields})
+	m.globals = append(m.globals, global{
+		globalType{ValType{Code: I32}, true},
+		append(appendSigned([]byte{byte(opI32Const)}, int64(quantum)), byte(opEnd)),
+	})
+
+	c.moveReferences()
+	for i := range m.functions {
+		if m.functions[i].isLeaf {
+			leaves++
+		}
+	}
+	c.addPolls()
+
+	m.functions = append(m.functions, function{typ: refills, body: c.refillBody(quantum)})
+	m.exports = append(m.exports, moduleExport{CountdownExport, Global, c.global})
+	m.count[types] += 2
+	m.count[globals]++
+	m.count[functions] += 2
+	return c.polls, leaves
+}
+
+// A countdown is what is known while polls are added.
+type countdown struct {
+	module *Module
+	yield  uint32 // the imported function
+	refill uint32 // the function that refills
+	global uint32 // the countdown itself
+	polls  int    // so far
+}
+
+// move gives a function's new index.
+func (c *countdown) move(f uint32) uint32 {
+	if f >= c.yield {
+		f++
+	}
+	return f
+}
+
+// moveReferences moves functions' indices everywhere but in function bodies.
+func (c *countdown) moveReferences() {
+	m := c.module
+	if m.start != nil {
+		*m.start = c.move(*m.start)
+	}
+	for i := range m.exports {
+		if m.exports[i].kind == Function {
+			m.exports[i].index = c.move(m.exports[i].index)
+		}
+	}
+	for i := range m.tables {
+		m.tables[i].init = c.moveIn(m.tables[i].init)
+	}
+	for i := range m.globals {
+		m.globals[i].init = c.moveIn(m.globals[i].init)
+	}
+	for _, e := range m.elements {
+		for i := range e.funcs {
+			e.funcs[i] = c.move(e.funcs[i])
+		}
+		for i := range e.inits {
+			e.inits[i] = c.moveIn(e.inits[i])
+		}
+	}
+	for i := range m.customs {
+		if m.customs[i].name == "name" {
+			r := reader{wasm: m.customs[i].data}
+			m.customs[i].data = r.names(c.move)
+		}
+	}
+}
+
+// moveIn moves the functions that a constant expression names. Offsets of
+// segments are integers and need no visit.
+func (c *countdown) moveIn(constant []byte) []byte {
+	w := rewriter{reader: recheck(constant)}
+	for w.open() {
+		if in := w.instruction(); in.op == opRefFunc {
+			w.copy(in.at)
+			w.name(in, c.move(in.x))
+		}
+	}
+	if len(w.out) == 0 {
+		return constant
+	}
+	w.copy(w.at)
+	return w.out
+}
+
+// addPolls rewrites all function bodies.
+func (c *countdown) addPolls() {
+	m := c.module
+	w := rewriter{out: make([]byte, 0, m.CodeSize()*9/8)}
+	for i := range m.functions {
+		f := &m.functions[i]
+		w.reader = recheck(f.body)
+		w.copied = 0
+		start := len(w.out)
+		c.rewrite(&w, f)
+		f.body = w.out[start:len(w.out):len(w.out)]
+	}
+}
+
+// rewrite copies a function with polls added and functions moved. A poll leaves
+// the stack and all locals as they are, so it may stand between any two instructions.
+func (c *countdown) rewrite(w *rewriter, f *function) {
+	var length uint32 // the local that holds how much a bulk operation does
+	if f.hasBulk {
+		length = f.addLocal(uint32(len(c.module.types[f.typ].params)))
+	}
+	if !f.isLeaf {
+		c.poll(w)
+	}
+	straight := 0 // bytes of code since the last poll
+	for w.open() {
+		in := w.instruction()
+		straight += in.end - in.at
+		switch in.op {
+		case opLoop:
+			w.copy(in.end)
+			c.poll(w)
+			straight = 0
+		case opCall, opReturnCall, opRefFunc:
+			w.copy(in.at)
+			w.name(in, c.move(in.x))
+			straight += c.unpolled(in)
+		case opCallIndirect, opReturnCallIndirect, opCallRef, opReturnCallRef:
+			straight += leafBytes
+		default:
+			if unit := in.op.bulkUnit(); unit > 0 {
+				w.copy(in.at)
+				w.put(opLocalTee, length)
+				w.copy(in.end)
+				c.pollBulk(w, length, unit)
+				straight = 0
+			}
+		}
+		if straight >= StraightBytes && w.open() {
+			w.copy(in.end)
+			c.poll(w)
+			straight = 0
+		}
+	}
+	w.copy(w.at)
+}
+
+// unpolled is how much code a direct call runs at most without a poll.
+func (c *countdown) unpolled(in instruction) int {
+	if in.op == opRefFunc || in.x < c.yield {
+		return 0
+	}
+	if f := &c.module.functions[in.x-c.yield]; f.isLeaf {
+		return leafBytes
+	}
+	return 0
+}
+
+// poll adds a poll: one unit.
+func (c *countdown) poll(w *rewriter) {
+	w.put(opGlobalGet, c.global)
+	w.constant(1)
+	w.op(opI32Sub)
+	w.put(opGlobalSet, c.global)
+	c.check(w)
+}
+
+// pollBulk adds the poll behind a bulk operation: one unit and those of the length.
+func (c *countdown) pollBulk(w *rewriter, length uint32, unit int64) {
+	w.put(opGlobalGet, c.global)
+	w.put(opLocalGet, length)
+	w.constant(unit)
+	w.op(opI32ShrU)
+	w.op(opI32Sub)
+	w.constant(1)
+	w.op(opI32Sub)
+	w.put(opGlobalSet, c.global)
+	c.check(w)
+}
+
+// check adds the second half of every poll: refill what has run out.
+func (c *countdown) check(w *rewriter) {
+	w.put(opGlobalGet, c.global)
+	w.constant(0)
+	w.op(opI32LeS)
+	w.op(opIf)
+	w.out = append(w.out, emptyBlock)
+	w.put(opCall, c.refill)
+	w.op(opEnd)
+	c.polls++
+}
+
+// refillBody is the function that polls call when the countdown has run out. It
+// adds a quantum and yields until something is left, which after anything but a
+// bulk operation is once.
+func (c *countdown) refillBody(quantum int32) []byte {
+	var w rewriter
+	w.op(opLoop)
+	w.out = append(w.out, emptyBlock)
+	w.put(opGlobalGet, c.global)
+	w.constant(int64(quantum))
+	w.op(opI32Add)
+	w.put(opGlobalSet, c.global)
+	w.put(opCall, c.yield)
+	w.op(opIf)
+	w.out = append(w.out, emptyBlock)
+	w.op(opUnreachable)
+	w.op(opEnd)
+	w.put(opGlobalGet, c.global)
+	w.constant(0)
+	w.op(opI32LeS)
+	w.put(opBrIf, 0)
+	w.op(opEnd)
+	w.op(opEnd)
+	return w.out
+}
+
+// addLocal adds an i32 to a function and returns its index.
+func (f *function) addLocal(params uint32) uint32 {
+	index := params
+	for _, r := range f.locals {
+		index += r.n
+	}
+	f.locals = append(f.locals, run{1, ValType{Code: I32}})
+	return index
+}
+
+// emptyBlock is the type of a block that takes and gives nothing.
+const emptyBlock = 0x40
+
+// A rewriter reads code and writes it again, changed. What is not changed is
+// copied as it stands, in pieces as large as possible.
+type rewriter struct {
+	reader
+	out    []byte
+	copied int // everything before this offset has been dealt with
+}
+
+// recheck reads code that was checked when it was decoded. Its indices may be
+// new ones by now.
+func recheck(code []byte) reader {
+	r := reader{wasm: code, section: "code", unchecked: true}
+	if len(code) > 0 {
+		r.count[labels] = 1
+	}
+	return r
+}
+
+// copy writes what was read up to an offset.
+func (w *rewriter) copy(to int) {
+	w.out = append(w.out, w.wasm[w.copied:to]...)
+	w.copied = to
+}
+
+// name writes in with another function and passes over the original.
+func (w *rewriter) name(in instruction, function uint32) {
+	w.put(in.op, function)
+	w.copied = in.end
+}
+
+func (w *rewriter) op(op opcode) { w.out = append(w.out, byte(op)) }
+
+func (w *rewriter) put(op opcode, index uint32) { w.out = appendU32(append(w.out, byte(op)), index) }
+
+func (w *rewriter) constant(v int64) {
+	w.out = appendSigned(append(w.out, byte(opI32Const)), v)
+}

@@ -1,0 +1,48 @@
+package rewrite
+
+// Limits on what is decoded. Code is compiled by the process that asked for it
+// and no engine can be interrupted there, so what is large beyond reason is
+// refused while it is still bytes.
+const (
+	// MaxModule is the largest module in bytes. The largest seen in practice is
+	// a plugin with a JavaScript engine inside, 7 MB.
+	MaxModule = 32 << 20
+
+	// MaxBody is the largest function body in bytes: compile time grows faster
+	// than the size of a single function.
+	MaxBody = 512 << 10
+
+	// maxLocals is how many locals a function may declare. They are run-length
+	// encoded: six bytes can ask for 2^32, and the engine keeps one entry each.
+	// The figure is that of the JavaScript engines.
+	maxLocals = 50_000
+
+	// maxValues is how many parameters or results a function type may have.
+	maxValues = 1_000
+)
+
+// Limits on what is instrumented.
+const (
+	// DefaultQuantum is how many units pass between two yields: 15 to 80
+	// microseconds of ordinary code. Smaller costs speed, larger costs latency.
+	DefaultQuantum = 16_384
+
+	// maxQuantum keeps the countdown's arithmetic far from 2^31: a bulk operation
+	// takes at most 2^26 units, and what is added to the rest is a quantum.
+	maxQuantum = 1 << 30
+
+	// DefaultTableMax is how many elements a table may have. An element is eight
+	// bytes of the host's memory outside the guest's own.
+	DefaultTableMax = 65_536
+
+	// maxTables bounds the same memory in the other direction: with the default
+	// above it is 32 MiB.
+	maxTables = 64
+
+	// StraightBytes is how much code may run between two polls.
+	StraightBytes = 1 << 10
+
+	// leafBytes is the size up to which a function without loops, calls and
+	// bulk operations has no poll of its own.
+	leafBytes = 128
+)
