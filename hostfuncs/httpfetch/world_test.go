@@ -1,6 +1,7 @@
 package httpfetch
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -178,3 +179,5 @@ func answer(q []byte, next func(string) netip.Addr) []byte {
 	out = append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
 	return append(out, a[:]...)
 }
+
+func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }
