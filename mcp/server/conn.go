@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -28,7 +29,10 @@ const (
 // protocol names no code for it.
 const codeCancelled = -32000
 
-var errClosed = errors.New("the connection is closed")
+var (
+	errClosed  = errors.New("the connection is closed")
+	errStalled = errors.New("the client does not read")
+)
 
 // conn is the SDK's transport and connection in one: lines in, lines out.
 //
@@ -45,6 +49,7 @@ type conn struct {
 
 	writing chan struct{} // a lock that a closed connection can give up waiting for
 	out     io.Writer
+	writes  atomic.Uint64 // odd while a write is under way
 
 	closed  chan struct{} // nothing is read or written any more
 	drained chan struct{} // in has ended, and calls have had their time
@@ -162,7 +167,9 @@ func (c *conn) accept(m message, size int) (jsonrpc.Message, *fault) {
 	case m.isCall():
 		return c.acceptCall(m, size)
 	case m.rawID != nil:
-		return m.response(), nil
+		if r, ok := m.response(); ok {
+			return r, nil
+		}
 	case m.method == notifyCancelled:
 		if r := c.cancelRequest(m.requestID); r != nil && r.method == methodListen {
 			// The SDK's own long request, which only it can end.
@@ -355,7 +362,9 @@ func (c *conn) send(line []byte) error {
 		return errClosed
 	default:
 	}
+	c.writes.Add(1)
 	n, err := c.out.Write(line)
+	c.writes.Add(1)
 	if err == nil && n < len(line) {
 		err = io.ErrShortWrite
 	}
@@ -364,6 +373,39 @@ func (c *conn) send(line []byte) error {
 		c.Close()
 	}
 	return err
+}
+
+// A client that does not read for ten minutes is given up. Otherwise one that
+// closes its end without reading would keep the server for ever: the end of in
+// stands behind lines that wait for room. The time is counted in looks, so that
+// a stopped server does not count.
+const (
+	look    = time.Minute
+	lookMax = 10
+)
+
+// watchWrites fails the connection when one write takes too long.
+func (c *conn) watchWrites() {
+	t := time.NewTicker(look)
+	defer t.Stop()
+	var last uint64
+	for same := 0; ; {
+		select {
+		case <-c.closed:
+			return
+		case <-t.C:
+		}
+		now := c.writes.Load()
+		if now%2 == 0 || now != last {
+			last, same = now, 0
+			continue
+		}
+		if same++; same >= lookMax {
+			c.fail(errStalled)
+			c.Close()
+			return
+		}
+	}
 }
 
 // drain lets the accepted requests end: for as long as grace unless the

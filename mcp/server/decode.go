@@ -292,6 +292,9 @@ func (d *decoder) shape() (message, *fault) {
 	case d.twice != "":
 		return invalid("the member " + d.twice + " stands twice")
 	case isResponse:
+		if _, ok := m.response(); !ok {
+			return message{}, nil
+		}
 		return m, nil
 	case d.method == nil:
 		return invalid("method is missing")
@@ -337,17 +340,24 @@ func parseID(raw []byte) (id jsonrpc.ID, why string) {
 	return id, ""
 }
 
-// response gives m, which is a response, as the SDK holds it.
-func (m *message) response() *jsonrpc.Response {
-	r := &jsonrpc.Response{ID: m.id, Result: m.result}
-	if m.rerror != nil && string(m.rerror) != "null" {
-		e := new(jsonrpc.Error)
-		if json.Unmarshal(m.rerror, e) != nil {
-			e = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "malformed error"}
-		}
-		r.Error = e
+// response gives m, which is a response, as the SDK holds it; ok is false if
+// its error is none.
+func (m *message) response() (r *jsonrpc.Response, ok bool) {
+	r = &jsonrpc.Response{ID: m.id, Result: m.result}
+	if m.rerror == nil || string(m.rerror) == "null" {
+		return r, true
 	}
-	return r
+	// By way of a map, because names are exact in JSON-RPC and not in Go.
+	var o map[string]json.RawMessage
+	e := new(jsonrpc.Error)
+	if json.Unmarshal(m.rerror, &o) != nil ||
+		o["code"] != nil && json.Unmarshal(o["code"], &e.Code) != nil ||
+		o["message"] != nil && json.Unmarshal(o["message"], &e.Message) != nil {
+		return nil, false
+	}
+	e.Data = o["data"]
+	r.Error = e
+	return r, true
 }
 
 // str gives the text of raw if it is a JSON string.

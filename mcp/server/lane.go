@@ -102,11 +102,7 @@ func (s *Server) serveCall(ctx context.Context, ss *mcpsdk.ServerSession, r *req
 	if !ok || name == "" {
 		return nil, invalidParams("name must be a string: the name of a tool")
 	}
-	call := Call{
-		ID:        "c" + strconv.FormatUint(s.lastID.Add(1), 10),
-		Tool:      name,
-		Arguments: r.arguments,
-	}
+	call := Call{Tool: name, Arguments: r.arguments}
 	if call.Arguments == nil || string(call.Arguments) == "null" {
 		call.Arguments = []byte("{}")
 	}
@@ -120,7 +116,7 @@ func (s *Server) serveCall(ctx context.Context, ss *mcpsdk.ServerSession, r *req
 		p.end()
 	}
 	if res.IsError && res.Code == tool.NotRegistered && !s.listing().names[name] {
-		return nil, invalidParams("unknown tool " + tool.QuotePath(clip(name, 200)))
+		return nil, invalidParams("unknown tool: " + res.PlainText())
 	}
 	r.frame = s.encode(r, res)
 	return inFrame, nil
@@ -136,7 +132,7 @@ func (s *Server) run(ctx context.Context, call Call, sink tool.Sink) (res tool.R
 	defer func() {
 		<-s.running
 		if p := recover(); p != nil {
-			s.notice("the call %s of %s panicked: %v\n%s", call.ID, tool.QuotePath(call.Tool), p, debug.Stack())
+			s.notice("a call of %s panicked: %v\n%s", tool.QuotePath(clip(call.Tool, 64)), p, debug.Stack())
 			res = tool.ErrorResult(tool.Errorf(tool.Internal, "the runtime failed while it served this call"))
 		}
 	}()

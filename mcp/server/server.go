@@ -73,7 +73,6 @@ type Watcher interface {
 
 // Call is one tools/call request.
 type Call struct {
-	ID        string          // made by the server; unique in its life
 	Tool      string          // as the client wrote it; perhaps unknown
 	Arguments json.RawMessage // valid JSON, {} if none were sent; not checked against any schema
 }
@@ -101,7 +100,6 @@ type Server struct {
 	sdk     *mcpsdk.Server
 	info    []byte // the encoded Implementation, for _meta
 	running chan struct{}
-	lastID  atomic.Uint64
 	list    atomic.Pointer[listing]
 	listMu  sync.Mutex // one builder at a time
 	noticed sync.Mutex
@@ -156,6 +154,7 @@ func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if w, ok := s.backend.(Watcher); ok {
 		go s.watch(ctx, w.Changed())
 	}
+	go c.watchWrites()
 	ended := make(chan struct{})
 	go func() {
 		_ = ss.Wait() // conn knows what went wrong, and better
