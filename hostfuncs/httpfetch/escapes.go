@@ -2,6 +2,7 @@ package httpfetch
 
 import (
 	"bytes"
+	"sort"
 	"strconv"
 )
 
@@ -24,23 +25,39 @@ var decodings = []decoding{
 // other stands for a character that is not ASCII: no secret holds one.
 const other = 0xff
 
-// decode gives the decoded text and, for each byte of it and for its end, the
-// place in text where it came from.
-func (d decoding) decode(text []byte) (plain []byte, from []int32) {
-	plain = make([]byte, 0, len(text))
-	from = make([]int32, 0, len(text)+1)
-	for i := 0; i < len(text); {
-		c, n := text[i], 1
-		if c == d.mark {
-			if u, m := d.unit(text[i:]); m > 0 {
-				c, n = u, m
-			}
-		}
-		plain = append(plain, c)
-		from = append(from, int32(i))
-		i += n
+// origin leads from places in a decoded text back to the text it came from.
+type origin []struct {
+	plain int // from this place on
+	shift int // this much is added
+}
+
+func (o origin) of(plain int) int {
+	i := sort.Search(len(o), func(i int) bool { return o[i].plain > plain })
+	if i == 0 {
+		return plain
 	}
-	return plain, append(from, int32(len(text)))
+	return plain + o[i-1].shift
+}
+
+// decode gives the decoded text and the way back. Places between escapes cost
+// nothing but the copy.
+func (d decoding) decode(text []byte) (plain []byte, from origin) {
+	for start, i := 0, 0; ; {
+		next := bytes.IndexByte(text[i:], d.mark)
+		if next < 0 {
+			return append(plain, text[start:]...), from
+		}
+		i += next
+		c, n := d.unit(text[i:])
+		if n == 0 {
+			i++
+			continue
+		}
+		plain = append(append(plain, text[start:i]...), c)
+		i += n
+		start = i
+		from = append(from, struct{ plain, shift int }{len(plain), i - len(plain)})
+	}
 }
 
 func percentUnit(text []byte) (byte, int) { return hexUnit(text, 1, 2) }

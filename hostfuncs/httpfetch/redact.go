@@ -180,9 +180,14 @@ func (r redactor) spans(text []byte) []span {
 }
 
 // search looks for the needles in text, then in what text means once its
-// escapes are decoded. at gives, for each byte of text and its end, the place
-// in the original; nil means text is the original.
-func (r redactor) search(text []byte, at []int32, depth int, found *[]span) {
+// escapes are decoded. back leads from text to the original, last step first.
+func (r redactor) search(text []byte, back []origin, depth int, found *[]span) {
+	original := func(place int) int {
+		for i := len(back) - 1; i >= 0; i-- {
+			place = back[i].of(place)
+		}
+		return place
+	}
 	for _, needle := range r.needles {
 		run := -1 // the span that overlapping finds extend
 		for pos := 0; ; pos++ {
@@ -191,10 +196,7 @@ func (r redactor) search(text []byte, at []int32, depth int, found *[]span) {
 				break
 			}
 			pos += i
-			s := span{pos, pos + len(needle)}
-			if at != nil {
-				s = span{int(at[s.start]), int(at[s.end])}
-			}
+			s := span{original(pos), original(pos + len(needle))}
 			if run >= 0 && s.start < (*found)[run].end {
 				(*found)[run].end = s.end
 				continue
@@ -210,15 +212,8 @@ func (r redactor) search(text []byte, at []int32, depth int, found *[]span) {
 		if bytes.IndexByte(text, d.mark) < 0 {
 			continue
 		}
-		plain, from := d.decode(text)
-		if len(plain) == len(text) {
-			continue
+		if plain, from := d.decode(text); len(from) > 0 {
+			r.search(plain, append(back[:len(back):len(back)], from), depth-1, found)
 		}
-		if at != nil {
-			for i, p := range from {
-				from[i] = at[p]
-			}
-		}
-		r.search(plain, from, depth-1, found)
 	}
 }
