@@ -31,7 +31,8 @@ type Write struct {
 	From     string      `json:"from,omitempty"`   // OpMove only
 	Identity Identity    `json:"identity"`         // of what is changed: Path, or From of a move; zero for a new name
 	Replaced Identity    `json:"replaced"`         // OpMove with overwrite: what stood at Path; else zero
-	Before   Digest      `json:"before,omitempty"` // content before; empty if there was none, or for a directory or link
+	Before   Digest      `json:"before,omitempty"` // content before; empty if there was none, for a directory or link, or if Stamp stands in
+	Stamp    Digest      `json:"stamp,omitempty"`  // digest of size and time of a file that is too large, or not readable, to digest its content
 	After    Digest      `json:"after,omitempty"`  // content after; empty for delete and directories
 	Mode     fs.FileMode `json:"mode"`             // type and permission bits after (before, for a delete)
 	Size     int64       `json:"size"`             // bytes after
@@ -86,6 +87,7 @@ func (w *WriteSet) Binding() Digest {
 		num(e.Replaced.Dev)
 		num(e.Replaced.Ino)
 		str(string(e.Before))
+		str(string(e.Stamp))
 		str(string(e.After))
 		num(uint64(e.Mode))
 		num(uint64(e.Size))

@@ -24,6 +24,7 @@ type Info struct {
 	Target  string        `json:"target,omitempty"`  // of a link that stays inside the root
 	Outside bool          `json:"outside,omitempty"` // a link that leaves the root, or another file system
 	Ignored bool          `json:"ignored,omitempty"` // by a gitignore rule
+	Escaped bool          `json:"escaped,omitempty"` // the name is not UTF-8: its bad bytes stand as \xNN in Path and Name, which cannot be opened
 	ID      tool.Identity `json:"-"`
 }
 

@@ -1,9 +1,30 @@
+// Package workspace is the bounded file tree: the only code that touches the
+// user's files.
+//
+// # What it promises
+//
+// No call reads, lists, makes, changes or removes anything outside the root
+// directory, whatever links, races, mounts and names say. Every name is opened
+// below a descriptor of the root that is held for the life of the workspace,
+// through no link and onto no other mount; a link that stays inside is followed
+// by us, one component at a time, and what it leads to is opened in the same way.
+// Only regular files are opened for reading, and nothing waits for a device or a
+// FIFO. A call changes its own [Overlay] only. [Workspace.Commit] puts a write
+// set on the disk: all of its files or none, each replaced in one step, and only
+// if every file is still what it was when the write set was made.
+//
+// # What it does not promise
+//
+// A directory that another process moves out of the root while a call holds it
+// open is still that directory. A hard link names the same file as another name
+// outside: such files can be read, and are refused for writing. A program that
+// holds a file open goes on writing to the old file after it was replaced. What
+// is written to ordinary files may run later, when a person builds or tests.
 package workspace
 
 import (
-	"context"
-	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -25,6 +46,26 @@ type Options struct {
 	NoOpenat2 bool
 }
 
+// Workspace is an open directory tree. It is safe for concurrent use.
+type Workspace struct {
+	opts  Options
+	real  string // of the root when it was opened; for people and for absolute arguments
+	id    tool.Identity
+	mount uint64
+	umask uint32
+
+	osRoot  *os.Root
+	root    dir
+	openat2 bool
+	why     string // of the mechanism
+
+	// Both stand in for system calls that tests must be able to make fail.
+	sysOpenat2 openat2Func
+	noExchange bool
+
+	swept sweptDirs
+}
+
 // Verb is what a call is about to do to a name.
 type Verb uint8
 
@@ -36,91 +77,60 @@ const (
 	VerbDelete                 // remove the name, or move it away
 )
 
-// OverlayOptions shapes one call's view.
-type OverlayOptions struct {
-	// Guard is asked before anything is read, listed or changed, with the
-	// canonical path and the identity of what stands there (zero: nothing).
-	// An error ends the operation and is returned as it is.
-	Guard func(v Verb, path string, id tool.Identity) error
-
-	// MaxBytes bounds the content that the overlay holds; 0 means 64 MiB.
-	MaxBytes int64
-
-	// ReadOnly refuses every change.
-	ReadOnly bool
+func (v Verb) String() string {
+	switch v {
+	case VerbStat:
+		return "stat"
+	case VerbRead:
+		return "read"
+	case VerbList:
+		return "list"
+	case VerbWrite:
+		return "write"
+	case VerbDelete:
+		return "delete"
+	}
+	return "unknown"
 }
 
-// DirEntry is one name of a directory, as the kernel gave it.
-type DirEntry struct {
-	Name string
-	Type Type // "" if the file system did not say; Stat tells
+// Open opens the tree below a directory. Errors are for the person who starts
+// the program and may name host paths.
+func Open(path string, opts Options) (*Workspace, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, err
+	}
+	if opts.StateDir != "" {
+		if err := os.MkdirAll(filepath.Join(opts.StateDir, lockDirName), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2}
+	if err := w.openRoot(real); err != nil {
+		return nil, err
+	}
+	w.probe(opts)
+	return w, nil
 }
 
-// PendingFile is one name that an overlay shows differently from the disk.
-type PendingFile struct {
-	Path    string // canonical
-	Type    Type   // File, Dir or Link; "" when Deleted
-	Deleted bool   // nothing stands here any more; of a directory: nor below, unless named by another PendingFile
-	From    string // the object on disk that is shown here, with everything below it; "" for new content or a new directory
-	Data    []byte // new content of a File without From; not to be changed
+// Close gives the root up. Overlays and handles must not be used afterwards.
+func (w *Workspace) Close() error { return w.closeRoot() }
+
+// RealPath is where the root was when the workspace was opened, without links.
+// It is for people and for reading absolute arguments; nothing is opened by it.
+func (w *Workspace) RealPath() string { return w.real }
+
+// Mechanism says how names are opened: "openat2" or "os.Root", and why.
+func (w *Workspace) Mechanism() string {
+	if w.openat2 {
+		return "openat2 (" + w.why + ")"
+	}
+	return "os.Root (" + w.why + ")"
 }
 
-var errNotBuilt = tool.Errorf(tool.NotAvailable, "this operation is not built yet")
-
-type Workspace struct{}
-type Overlay struct{}
-type DirHandle struct{}
-
-func Open(dir string, opts Options) (*Workspace, error)      { return nil, errNotBuilt }
-func (w *Workspace) Close() error                            { return nil }
-func (w *Workspace) RealPath() string                        { return "" }
-func (w *Workspace) Mechanism() string                       { return "" }
-func (w *Workspace) Overlay(OverlayOptions) *Overlay         { return &Overlay{} }
-func (w *Workspace) OpenDir(path string) (*DirHandle, error) { return nil, errNotBuilt }
-func (w *Workspace) Resolve(path string) (canonical string, info Info, err error) {
-	return "", Info{}, errNotBuilt
-}
-func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet) error { return errNotBuilt }
-
-// CheckPath is the pure text check: see path.go for the rules.
-func (w *Workspace) CheckPath(path string) (clean string, dir bool, err error) {
-	return "", false, errNotBuilt
-}
-
-// IsTemp reports whether name is one that commits give their temporary files;
-// walkers leave such names out.
-func IsTemp(name string) bool { return false }
-
-func (d *DirHandle) Path() string                                 { return "" }
-func (d *DirHandle) Read(n int) ([]DirEntry, error)               { return nil, errNotBuilt }
-func (d *DirHandle) OpenDir(name string) (*DirHandle, error)      { return nil, errNotBuilt }
-func (d *DirHandle) OpenFile(name string) (*os.File, Info, error) { return nil, Info{}, errNotBuilt }
-func (d *DirHandle) Stat(name string) (Info, error)               { return Info{}, errNotBuilt }
-func (d *DirHandle) Close() error                                 { return nil }
-func (o *Overlay) Stat(ctx context.Context, path string) (Info, error) {
-	return Info{}, errNotBuilt
-}
-func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page, error) {
-	return Page{}, errNotBuilt
-}
-func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) (int, error) {
-	return 0, io.ErrUnexpectedEOF
-}
-func (o *Overlay) Write(ctx context.Context, path string, data []byte, overwrite bool) (Change, error) {
-	return Change{}, errNotBuilt
-}
-func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (Change, error) {
-	return Change{}, errNotBuilt
-}
-func (o *Overlay) Remove(ctx context.Context, path string, recursive bool) (Change, error) {
-	return Change{}, errNotBuilt
-}
-func (o *Overlay) Rename(ctx context.Context, from, to string, overwrite bool) (Change, error) {
-	return Change{}, errNotBuilt
-}
-func (o *Overlay) Mkdir(ctx context.Context, path string) error { return errNotBuilt }
-func (o *Overlay) Diff(max int) string                          { return "" }
-func (o *Overlay) Pending() []PendingFile                       { return nil }
-func (o *Overlay) Discard()                                     {}
-func (o *Overlay) WriteSet() *tool.WriteSet                     { return nil }
-func (o *Overlay) Close() error                                 { return nil }
+// Identity is that of the root directory.
+func (w *Workspace) Identity() tool.Identity { return w.id }

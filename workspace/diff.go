@@ -1,0 +1,119 @@
+package workspace
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+func isPrint(r rune) bool { return unicode.IsPrint(r) }
+
+const (
+	diffContext = 3
+	binaryLook  = 8000 // bytes in which a NUL makes a file binary, as git has it
+)
+
+// Diff is a unified diff of everything that is pending, of about max bytes at
+// most (0: no limit), cut at a line end and marked. Binary files, files above
+// 1 MiB and old content that the call may not read are summed up.
+func (o *Overlay) Diff(max int) string {
+	var b strings.Builder
+	for i, c := range o.ops {
+		if max > 0 && b.Len() > max {
+			fmt.Fprintf(&b, "... %d more changes\n", len(o.ops)-i)
+			break
+		}
+		c.diff(&b)
+	}
+	return cutLines(b.String(), max)
+}
+
+func cutLines(s string, max int) string {
+	if max <= 0 || len(s) <= max {
+		return s
+	}
+	mark := func(kept int) string {
+		return fmt.Sprintf("... diff cut: %d of %d lines left out\n", strings.Count(s[kept:], "\n"), strings.Count(s, "\n"))
+	}
+	room := max - len(mark(0))
+	if room < 0 {
+		room = 0
+	}
+	end := strings.LastIndexByte(s[:room], '\n') + 1
+	return s[:end] + mark(end)
+}
+
+func (c *change) diff(b *strings.Builder) {
+	name := tool.QuotePath(c.Path)
+	switch c.Op {
+	case tool.OpMkdir:
+		fmt.Fprintf(b, "create directory %s\n", name)
+	case tool.OpMove:
+		fmt.Fprintf(b, "rename from %s\nrename to %s\n", tool.QuotePath(c.From), name)
+	case tool.OpDelete:
+		switch {
+		case c.Mode.IsDir():
+			fmt.Fprintf(b, "delete directory %s\n", name)
+		case c.Mode&fs.ModeSymlink != 0:
+			fmt.Fprintf(b, "delete link %s\n", name)
+		case c.before == nil || isBinary(c.before):
+			fmt.Fprintf(b, "delete %s\n", name)
+		default:
+			unified(b, "a/"+c.Path, "/dev/null", c.before, nil)
+		}
+	case tool.OpWrite:
+		isNew := c.Identity == tool.Identity{}
+		switch {
+		case !isNew && c.Before == c.After:
+			fmt.Fprintf(b, "no change in %s\n", name)
+		case c.hidden:
+			fmt.Fprintf(b, "replace %s by %d bytes (%s); the call may not read what it holds\n", name, c.Size, c.After)
+		case !isNew && c.before == nil, len(c.Blob) > maxDiffBytes:
+			fmt.Fprintf(b, "large file %s: now %d bytes (%s), before %s\n", name, c.Size, c.After, orNothing(c.Before))
+		case isBinary(c.before) || isBinary(c.Blob):
+			fmt.Fprintf(b, "binary file %s: now %d bytes (%s), before %s\n", name, c.Size, c.After, orNothing(c.Before))
+		case isNew:
+			unified(b, "/dev/null", "b/"+c.Path, nil, c.Blob)
+		default:
+			unified(b, "a/"+c.Path, "b/"+c.Path, c.before, c.Blob)
+		}
+	}
+}
+
+func orNothing(d tool.Digest) string {
+	if d == "" {
+		return "nothing"
+	}
+	return string(d)
+}
+
+func isBinary(p []byte) bool {
+	return bytes.IndexByte(p[:min(len(p), binaryLook)], 0) >= 0
+}
+
+func unified(b *strings.Builder, from, to string, old, new []byte) {
+	// Not valid UTF-8 cannot be shown as it is; the bytes on disk stay what they
+	// are.
+	x := strings.ToValidUTF8(string(old), "\ufffd")
+	y := strings.ToValidUTF8(string(new), "\ufffd")
+	from, to = tool.QuotePath(from), tool.QuotePath(to)
+	if x == y {
+		fmt.Fprintf(b, "--- %s\n+++ %s\n", from, to)
+		if len(old)+len(new) > 0 {
+			b.WriteString("(only bytes that are not UTF-8 differ)\n")
+		}
+		return
+	}
+	text, err := udiff.ToUnified(from, to, x, udiff.Lines(x, y), diffContext)
+	if err != nil {
+		fmt.Fprintf(b, "--- %s\n+++ %s\n(no diff: %v)\n", from, to, err)
+		return
+	}
+	b.WriteString(text)
+}

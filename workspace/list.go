@@ -1,0 +1,185 @@
+package workspace
+
+import (
+	"container/heap"
+	"context"
+	"encoding/base64"
+	"io/fs"
+	"sort"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+const (
+	defaultListed = 200
+	maxListed     = 1000
+)
+
+// List returns one page of a directory in byte order of the names. "" and "/"
+// mean the root here. Only the names of the page are held and looked at, however
+// large the directory is. Links are told and not followed; files of unfinished
+// commits are left out.
+func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page, error) {
+	if err := ctx.Err(); err != nil {
+		return Page{}, err
+	}
+	if path == "" || path == "/" {
+		path = "."
+	}
+	limit := opts.MaxResults
+	switch {
+	case limit == 0:
+		limit = defaultListed
+	case limit < 0 || limit > maxListed:
+		return Page{}, tool.Errorf(tool.InvalidArguments, "max_results is %d; it must be 1 to %d", limit, maxListed).
+			WithNext("choose a number in that range")
+	}
+	after, err := base64.RawURLEncoding.DecodeString(opts.Cursor)
+	if err != nil || len(after) > maxNameBytes {
+		return Page{}, tool.Errorf(tool.InvalidArguments, "the cursor is not one that a page gave").
+			WithNext("pass next of the page before unchanged, or start without a cursor")
+	}
+
+	d, pl, err := o.openList(path)
+	if err != nil {
+		return Page{}, err
+	}
+	if d.w != nil {
+		defer d.close()
+	}
+	var page Page
+	// The smallest names after the cursor, the largest of them on top; one more
+	// than asked for tells whether the list goes on.
+	var names nameHeap
+	add := func(name string) {
+		page.Total++
+		if name <= string(after) && len(after) > 0 {
+			return
+		}
+		if len(names) <= limit {
+			heap.Push(&names, name)
+		} else if name < names[0] {
+			names[0] = name
+			heap.Fix(&names, 0)
+		}
+	}
+	kids := o.kids[pl.path]
+	if d.w != nil {
+		buf := make([]byte, 32<<10)
+		for n := 0; ; n++ {
+			end, err := d.readNames(buf, func(name []byte, _ Type) bool {
+				if IsTemp(string(name)) {
+					return true
+				}
+				if _, ok := kids[string(name)]; !ok {
+					add(string(name))
+				}
+				return true
+			})
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return Page{}, pathError(path, err)
+			}
+			if end {
+				break
+			}
+		}
+	}
+	for name, n := range kids {
+		if n.typ != "" {
+			add(name)
+		}
+	}
+	sort.Strings(names)
+	if len(names) > limit {
+		names = names[:limit]
+		page.Truncated = true
+		page.Next = base64.RawURLEncoding.EncodeToString([]byte(names[limit-1]))
+	}
+	page.Entries = make([]Info, 0, len(names))
+	for _, name := range names {
+		in, err := o.listed(d, pl.path, name)
+		if err != nil {
+			page.Skipped.Unreadable++
+			continue
+		}
+		page.Entries = append(page.Entries, in)
+	}
+	return page, nil
+}
+
+// openList opens a directory of the view; the handle has no workspace if the
+// directory exists in the overlay only.
+func (o *Overlay) openList(asked string) (dir, place, error) {
+	for try := 0; ; try++ {
+		pl, err := o.find(asked, true)
+		switch {
+		case err != nil:
+			return dir{}, pl, err
+		case !pl.exists():
+			return dir{}, pl, pathError(asked, fs.ErrNotExist)
+		case pl.st.typ != Dir:
+			return dir{}, pl, tool.PathErrorf(tool.NotRegular, asked, "a %s, not a directory", pl.st.typ).
+				WithNext("read it, or list the directory that holds it")
+		}
+		if err := o.guard(VerbList, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
+			return dir{}, pl, err
+		}
+		if pl.node != nil && pl.node.fresh() {
+			return dir{}, pl, nil
+		}
+		d, err := o.w.openDir(pl.disk)
+		if err == nil {
+			// The guard judged an identity: it has to be this one.
+			var st stat
+			if st, err = d.stat(); err == nil && st.id == pl.st.id {
+				return d, pl, nil
+			}
+			d.close()
+			if err == nil {
+				err = errLink
+			}
+		}
+		if err != errLink || try >= maxTries {
+			return dir{}, pl, pathError(asked, err)
+		}
+	}
+}
+
+func (o *Overlay) listed(d dir, parent, name string) (Info, error) {
+	path := join(parent, name)
+	var st stat
+	var err error
+	if n := o.names[path]; n != nil {
+		st, _, err = o.lstat(path)
+	} else {
+		st, err = d.lstat(name)
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	in := st.info(path)
+	switch {
+	case st.typ == Link:
+		o.linkInfo(&in)
+	case st.mount != 0 || st.id.Dev != 0:
+		in.Outside = !o.w.sameMount(st)
+	}
+	return in, nil
+}
+
+// nameHeap keeps the largest name on top.
+type nameHeap []string
+
+func (h nameHeap) Len() int           { return len(h) }
+func (h nameHeap) Less(i, j int) bool { return h[i] > h[j] }
+func (h nameHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *nameHeap) Push(x any)        { *h = append(*h, x.(string)) }
+func (h *nameHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

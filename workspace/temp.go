@@ -1,0 +1,144 @@
+package workspace
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+const (
+	tempPrefix = ".wasmtools-tmp-"
+	tempRandom = 26 // base32 digits of 128 random bits
+
+	// A commit takes far less. What is older was left by a crash; a directory may
+	// be the only copy of what a removal took away, so it stays for a day.
+	staleFile = time.Hour
+	staleDir  = 24 * time.Hour
+
+	maxSwept = 10_000 // names looked at in one directory
+)
+
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+func tempName() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return tempPrefix + lowerBase32.EncodeToString(b[:])
+}
+
+// IsTemp reports whether name has the form of the files that commits work with.
+// Walkers leave such names out.
+func IsTemp(name string) bool {
+	rest, ok := strings.CutPrefix(name, tempPrefix)
+	if !ok || len(rest) != tempRandom {
+		return false
+	}
+	for i := 0; i < len(rest); i++ {
+		if c := rest[i]; !('a' <= c && c <= 'z' || '2' <= c && c <= '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// sweptDirs remembers which directories were searched for leftovers, so that a
+// large directory is not read again for every commit in it.
+type sweptDirs struct {
+	mu   sync.Mutex
+	seen map[tool.Identity]bool
+}
+
+func (s *sweptDirs) first(id tool.Identity) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[id] {
+		return false
+	}
+	if s.seen == nil || len(s.seen) > 10_000 {
+		s.seen = map[tool.Identity]bool{}
+	}
+	s.seen[id] = true
+	return true
+}
+
+// sweep removes what crashed commits left in a directory: names of our form,
+// owned by us, unchanged for a long time by a clock that nobody but the kernel
+// sets. It is done once per directory and is never a reason to fail.
+func (w *Workspace) sweep(d dir, id tool.Identity, now time.Time) {
+	if !w.swept.first(id) {
+		return
+	}
+	c, err := d.reread()
+	if err != nil {
+		return
+	}
+	defer c.close()
+	var names []string
+	buf := make([]byte, 16<<10)
+	for n := 0; n < maxSwept; {
+		end, err := c.readNames(buf, func(name []byte, _ Type) bool {
+			n++
+			if len(name) == len(tempPrefix)+tempRandom && IsTemp(string(name)) {
+				names = append(names, string(name))
+			}
+			return n < maxSwept
+		})
+		if err != nil || end {
+			break
+		}
+	}
+	for _, name := range names {
+		st, err := d.lstat(name)
+		if err != nil || !ours(st) || st.ctime == 0 {
+			continue
+		}
+		age := now.Sub(time.Unix(0, st.ctime))
+		switch {
+		case st.typ == Dir && age > staleDir:
+			removeTree(d, name, nil, "")
+		case st.typ != Dir && age > staleFile:
+			d.unlink(name)
+		}
+	}
+}
+
+func ours(st stat) bool { return isWindows || int(st.uid) == os.Geteuid() }
+
+// removeTree removes a directory and what is in it, by names in open
+// directories. If want is set, only the paths in it go, and path is the one that
+// name has in it.
+func removeTree(d dir, name string, want map[string]*tool.Write, path string) {
+	sub, err := d.openDir(name)
+	if err != nil {
+		return
+	}
+	defer sub.close()
+	var names []string
+	buf := make([]byte, 16<<10)
+	for {
+		end, err := sub.readNames(buf, func(n []byte, _ Type) bool {
+			names = append(names, string(n))
+			return true
+		})
+		if err != nil || end {
+			break
+		}
+	}
+	for _, n := range names {
+		p := path + "/" + n
+		if want != nil && want[p] == nil {
+			continue
+		}
+		if st, err := sub.lstat(n); err == nil && st.typ == Dir {
+			removeTree(sub, n, want, p)
+		} else if err == nil {
+			sub.unlink(n)
+		}
+	}
+	d.rmdir(name)
+}
