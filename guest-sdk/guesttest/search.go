@@ -91,7 +91,7 @@ func (a abi) search(q Request) (Response, error) {
 			}
 		}
 	}
-	if q.Mode == "" || q.Mode == "files" {
+	if q.Kind != "locate" && (q.Mode == "" || q.Mode == "files") {
 		r.Total = r.TotalFiles
 	}
 	shown, all := len(r.Files), r.TotalFiles

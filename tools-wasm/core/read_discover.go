@@ -1,0 +1,178 @@
+package main
+
+import (
+	"strings"
+
+	guest "github.com/wasmtools/wasmtools/guest-sdk"
+)
+
+// readDiscover lists a directory or locates names. The two modes have arguments
+// of their own; one of the other mode is refused, not ignored.
+func readDiscover(c *guest.Call) (guest.Result, error) {
+	a := c.Args
+	mode := a.Get("mode").TextOr("")
+	var faults []guest.Fault
+	foreign := func(keys ...string) {
+		for _, k := range keys {
+			if a.Get(k).Exists() {
+				faults = append(faults, guest.Fault{Path: "$." + k, Text: `is not an argument of mode "` + mode + `"`})
+			}
+		}
+	}
+	switch mode {
+	case "list":
+		foreign("query", "root")
+	case "locate":
+		foreign("path")
+		if a.Get("query").TextOr("") == "" {
+			faults = append(faults, guest.Fault{Path: "$.query", Text: `missing, but required in mode "locate"`})
+		}
+	default:
+		faults = append(faults, guest.Fault{Path: "$.mode", Text: `must be "list" or "locate"`})
+	}
+	if faults != nil {
+		return guest.Result{}, c.Invalid(faults...)
+	}
+	if mode == "list" {
+		return list(c)
+	}
+	return locate(c)
+}
+
+// place turns the argument that names a directory into the host's form: "/" is
+// the root here.
+func place(path string) (string, error) {
+	if path == "/" || path == "" {
+		return ".", nil
+	}
+	return path, noScheme(path)
+}
+
+func list(c *guest.Call) (guest.Result, error) {
+	path, err := place(c.Args.Get("path").TextOr(""))
+	if err != nil {
+		return guest.Result{}, err
+	}
+	page, err := c.List(path, int(c.Args.Get("max_results").IntOr(0)), c.Args.Get("cursor").TextOr(""))
+	if err != nil {
+		return guest.Result{}, err
+	}
+	shown := strings.TrimSuffix(path, "/")
+	text := guest.QuotePath(shown) + ": " + count(page.Total, "name")
+	if page.Total == 0 {
+		text = guest.QuotePath(shown) + ": empty directory"
+	}
+	return found(text, path, "", page.Entries, page.Total, false, page.Next, page.Skipped), nil
+}
+
+func locate(c *guest.Call) (guest.Result, error) {
+	root, err := place(c.Args.Get("root").TextOr(""))
+	if err != nil {
+		return guest.Result{}, err
+	}
+	query := c.Args.Get("query").TextOr("")
+	q := guest.Query{
+		Kind: "locate", Query: query, MaxResults: int(c.Args.Get("max_results").IntOr(0)),
+		Cursor: c.Args.Get("cursor").TextOr(""),
+	}
+	if root != "." {
+		q.Path = root
+	}
+	r, err := c.Search(q)
+	if err != nil {
+		return guest.Result{}, err
+	}
+	text := count(r.Total, "match")
+	switch {
+	case r.Total == 0:
+		text = "nothing is named like " + guest.QuotePath(query)
+	case r.Total != 1:
+		text = itoa(r.Total) + " matches"
+		if r.AtLeast {
+			text = "at least " + text
+		}
+	}
+	return found(text, "", query, r.Entries, r.Total, r.AtLeast, r.Next, r.Skipped), nil
+}
+
+// found makes the answer of both modes. Text and structure are each complete.
+func found(head, path, query string, entries []guest.Info, total int64, atLeast bool, next string, skipped guest.Skipped) guest.Result {
+	var text strings.Builder
+	text.WriteString(head)
+	if n := len(entries); int64(n) < total && n > 0 {
+		text.WriteString(", " + itoa(n) + " shown")
+	}
+	text.WriteByte('\n')
+	list := make([]guest.Value, 0, len(entries))
+	for _, e := range entries {
+		text.WriteString(entryText(e))
+		list = append(list, entryValue(e))
+	}
+	if next != "" {
+		text.WriteString("[more: call again with cursor " + string(guest.String(next).JSON()) + "]\n")
+	}
+	text.WriteString(skippedText(skipped))
+
+	r := guest.Text(text.String())
+	fields := []guest.Field{}
+	if path != "" {
+		fields = append(fields, guest.F("path", path))
+	}
+	if query != "" {
+		fields = append(fields, guest.F("query", query))
+	}
+	fields = append(fields, guest.F("entries", list), guest.F("total", total), guest.F("truncated", next != ""))
+	if atLeast {
+		fields = append(fields, guest.F("at_least", true))
+	}
+	if next != "" {
+		fields = append(fields, guest.F("next", next))
+	}
+	fields = append(fields, guest.F("skipped", skippedDetail(skipped)))
+	r.Structured = guest.Object(fields...)
+	return r
+}
+
+// entryText gives one line: path, kind, and what is worth knowing, tab between.
+func entryText(e guest.Info) string {
+	s := guest.QuotePath(e.Path)
+	switch e.Type {
+	case guest.TypeDir:
+		s += "/\tdir"
+	case guest.TypeLink:
+		s += "\tlink"
+		if e.Target != "" {
+			s += " -> " + guest.QuotePath(e.Target)
+		}
+	case guest.TypeFile:
+		s += "\tfile\t" + itoa(e.Size)
+	default:
+		s += "\t" + e.Type + " (not a regular file)"
+	}
+	s += "\t" + stamp(e.MTime)
+	if e.Outside {
+		s += "\toutside the workspace"
+	}
+	if e.Ignored {
+		s += "\tignored by git"
+	}
+	return s + "\n"
+}
+
+func entryValue(e guest.Info) guest.Value {
+	f := []guest.Field{guest.F("path", e.Path), guest.F("name", e.Name), guest.F("type", e.Type)}
+	if e.Type == guest.TypeFile {
+		f = append(f, guest.F("size", e.Size))
+	}
+	f = append(f, guest.F("mtime", stamp(e.MTime)))
+	if e.Target != "" {
+		f = append(f, guest.F("target", e.Target))
+	}
+	if e.Outside {
+		f = append(f, guest.F("outside", true))
+	}
+	if e.Ignored {
+		f = append(f, guest.F("ignored", true))
+	}
+	return guest.Object(f...)
+}

@@ -1,0 +1,59 @@
+// Command gen makes what is generated in tools-wasm: core/texts.go from the
+// descriptions and schemas beside the code, and core.wasm from core. Run it as
+// `go generate ./tools-wasm`; with -texts it stops before building.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/wasmtools/wasmtools/internal/guestbuild"
+	"github.com/wasmtools/wasmtools/internal/guestbuild/texts"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime"
+)
+
+func main() {
+	onlyTexts := flag.Bool("texts", false, "make core/texts.go only")
+	dir := flag.String("dir", ".", "the folder tools-wasm")
+	flag.Parse()
+	if err := generate(*dir, *onlyTexts); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func generate(dir string, onlyTexts bool) error {
+	core := filepath.Join(dir, "core")
+	src, err := texts.Source("main", core)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(core, "texts.go"), src, 0o644); err != nil {
+		return err
+	}
+	if onlyTexts {
+		return nil
+	}
+	report, err := guestbuild.Build(context.Background(), guestbuild.Options{
+		Dir:      core,
+		Out:      filepath.Join(dir, "core.wasm"),
+		Describe: runtime.Describe,
+		Embed:    embed,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "core.wasm: %d bytes, built by %s\n", report.Bytes, report.Toolchain)
+	return nil
+}
+
+func embed(wasm, about []byte) ([]byte, error) {
+	if _, err := manifest.Parse(about); err != nil {
+		return nil, err
+	}
+	return manifest.Embed(wasm, about)
+}
