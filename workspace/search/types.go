@@ -40,14 +40,17 @@ type Response struct {
 
 // FileHit is one file with a match.
 type FileHit struct {
-	Path  string `json:"path"`
-	MTime int64  `json:"mtime"`           // Unix milliseconds
-	Count int    `json:"count,omitempty"` // count mode: matches, not lines
+	Path    string `json:"path"`
+	Escaped bool   `json:"escaped,omitempty"` // the name is not UTF-8: its bad bytes stand as \xNN in Path, which cannot be opened
+	MTime   int64  `json:"mtime"`             // Unix milliseconds
+	Count   int    `json:"count,omitempty"`   // count mode: matches, not lines
+	Binary  bool   `json:"binary,omitempty"`  // a named file that holds NUL: it matches, and its lines are not shown
 }
 
 // Line is one line of output in content mode, a match or context.
 type Line struct {
 	Path    string `json:"path"`
+	Escaped bool   `json:"escaped,omitempty"` // as in FileHit
 	Line    int    `json:"line"`              // 1-based
 	Text    string `json:"text"`              // without its line end; valid UTF-8; at most 2,000 code points around the match
 	Cut     bool   `json:"cut,omitempty"`     // Text is not the whole line

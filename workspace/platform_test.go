@@ -1,0 +1,5 @@
+package workspace
+
+import goruntime "runtime"
+
+const isLinux = goruntime.GOOS == "linux"
