@@ -1,0 +1,536 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"unicode/utf8"
+)
+
+// aim is what a scan has to find out about a file.
+type aim uint8
+
+const (
+	aimFirst   aim = iota // whether it matches
+	aimLines              // how many lines match
+	aimMatches            // how many matches there are
+	aimShow               // the matching lines themselves, for a page
+)
+
+// tally is what a scan found out. In a binary file that was not named it counts
+// nothing.
+type tally struct {
+	hits     int  // lines, or matches; at most 1 with aimFirst
+	more     bool // hits is a lower bound
+	binary   bool
+	tooLarge bool // to be searched with multiline
+}
+
+// scanner searches one file after another. It belongs to one goroutine.
+type scanner struct {
+	p      *pattern
+	f      *finder // nil if the pattern has no needles
+	g      *finder // the same for windows of a line that f is in the midst of
+	buf    []byte
+	most   int // bytes that buf may have; a longer line passes by in pieces
+	window int // the longest text given to the engine at once
+	lap    int // what two windows of one line share
+
+	// Of the file at hand.
+	ctx   context.Context
+	aim   aim
+	out   *page // with aimShow
+	hits  int
+	more  bool
+	done  bool // nothing more to look for; what is left is only searched for NUL
+	steps int  // work since the context was last looked at
+	long  longLine
+}
+
+func newScanner(p *pattern) *scanner {
+	s := &scanner{p: p, buf: make([]byte, minBuffer), most: maxBuffer, window: maxWindow}
+	if len(p.needles) > 0 {
+		s.f, s.g = newFinder(p.needles), newFinder(p.needles)
+	}
+	if !p.exact {
+		s.window = min(maxWindow, max(64<<10, maxSteps/p.insts))
+	}
+	s.lap = min(overlap, s.window/4)
+	return s
+}
+
+var (
+	errStop    = errors.New("nothing more to look for")
+	errRestart = errors.New("the file has to be read again")
+)
+
+// ends says how the lines of a file end.
+type ends uint8
+
+const (
+	endsUnknown ends = iota
+	endsLF
+	endsCR // no LF in the whole file
+)
+
+// scan searches r from its start. size is a hint; 0 means unknown. A file with a
+// NUL counts as binary, unless it was named: then it is searched with each NUL
+// as the end of a line.
+func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named bool, a aim, out *page) (tally, error) {
+	s.ctx, s.aim, s.out = ctx, a, out
+	for how := endsUnknown; ; {
+		s.hits, s.more, s.done, s.steps, s.long = 0, false, false, 0, longLine{}
+		t := &text{r: r, left: size, named: named, crOnly: how == endsCR}
+		if size <= 0 {
+			t.left = -1
+		}
+		var sum tally
+		var err error
+		if s.p.multiline {
+			sum.tooLarge, err = s.whole(t, size)
+		} else {
+			err = s.lines(t, size, &how)
+		}
+		switch err {
+		case errRestart:
+			if _, err := r.Seek(0, io.SeekStart); err != nil {
+				return tally{}, err
+			}
+			continue
+		case errBinary:
+			return tally{binary: true}, nil
+		case nil, errStop:
+			sum.hits, sum.more, sum.binary = s.hits, s.more, t.binary
+			return sum, nil
+		}
+		return tally{}, err
+	}
+}
+
+// lines searches line by line.
+func (s *scanner) lines(t *text, size int64, how *ends) error {
+	if want := min(size, int64(s.most)); int64(len(s.buf)) < want {
+		s.buf = make([]byte, want)
+	}
+	n := 0
+	for eof := false; !eof; {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if n == len(s.buf) {
+			// Not one line end in the whole buffer.
+			if len(s.buf) < s.most {
+				s.buf = append(s.buf, make([]byte, min(len(s.buf), s.most-len(s.buf)))...)
+			} else if err := s.longPiece(s.buf, false); err != nil {
+				return err
+			} else {
+				n = copy(s.buf, s.buf[n-s.lap-utf8.UTFMax:])
+			}
+		}
+		k, err := t.fill(s.buf[n:])
+		if err == io.EOF {
+			eof = true
+		} else if err != nil {
+			return err
+		}
+		if s.done {
+			continue
+		}
+		fresh := n
+		n += k
+		data := s.buf[:n]
+		if *how == endsUnknown && (eof || n == len(s.buf) && n >= s.most) {
+			switch {
+			case !loneCR(data):
+				*how = endsLF
+			case eof && !s.long.open:
+				*how = endsCR
+				replace(data, '\r', '\n')
+				fresh = 0
+			default:
+				if *how, err = lineEnds(s.ctx, t); err == nil {
+					err = errRestart
+				}
+				return err
+			}
+		}
+		end := bytes.LastIndexByte(data[fresh:], '\n') + 1
+		if end > 0 {
+			end += fresh
+			if *how == endsUnknown {
+				*how = endsLF
+			}
+		}
+		if eof {
+			end = n
+		}
+		start := 0
+		if s.long.open && end > 0 {
+			stop := bytes.IndexByte(data[fresh:], '\n')
+			if stop < 0 {
+				stop, start = end, end
+			} else {
+				stop, start = fresh+stop, fresh+stop+1
+			}
+			if err := s.longPiece(data[:stop], true); err != nil {
+				return err
+			}
+		}
+		if err := s.complete(data[start:end]); err != nil {
+			return err
+		}
+		n = copy(s.buf, data[end:])
+	}
+	return nil
+}
+
+// lineEnds reads what is left of a file that so far holds CR and no LF.
+func lineEnds(ctx context.Context, t *text) (ends, error) {
+	buf := make([]byte, minBuffer)
+	for {
+		if err := ctx.Err(); err != nil {
+			return endsUnknown, err
+		}
+		n, err := t.fill(buf)
+		if bytes.IndexByte(buf[:n], '\n') >= 0 {
+			return endsLF, nil
+		}
+		if err == io.EOF {
+			return endsCR, nil
+		}
+		if err != nil {
+			return endsUnknown, err
+		}
+	}
+}
+
+// complete searches whole lines; only the file's last may lack its end.
+func (s *scanner) complete(b []byte) error {
+	if s.done || len(b) == 0 {
+		return nil
+	}
+	if s.f != nil {
+		s.f.reset()
+	}
+	for pos := 0; pos < len(b); {
+		at := pos
+		if s.f != nil {
+			if at = s.f.next(b, pos); at < 0 {
+				break
+			}
+		}
+		if s.p.exact && s.aim == aimMatches {
+			s.hits++
+			pos = at + len(s.p.needles[0].text)
+			continue
+		}
+		from := pos
+		if s.f != nil {
+			from = pos + bytes.LastIndexByte(b[pos:at], '\n') + 1
+		}
+		to := bytes.IndexByte(b[at:], '\n') + at
+		if to < at {
+			to = len(b)
+		}
+		if err := s.line(b, from, to, at); err != nil || s.done {
+			return err
+		}
+		pos = to + 1
+	}
+	if s.out != nil {
+		return s.out.pass(b)
+	}
+	return nil
+}
+
+// line searches b[from:to], a line in which the finder stopped at at.
+func (s *scanner) line(b []byte, from, to, at int) error {
+	if s.steps += (to - from + 16) * max(1, s.p.insts); s.steps > maxSteps/4 {
+		s.steps = 0
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	line := b[from:to]
+	if s.aim == aimMatches {
+		s.hits += s.count(line)
+		return nil
+	}
+	first, last := at-from, 0
+	if s.p.exact {
+		last = first + len(s.p.needles[0].text)
+	} else {
+		if first, last = s.first(line); first < 0 {
+			return nil
+		}
+	}
+	s.hits++
+	switch s.aim {
+	case aimFirst:
+		s.done = true
+	case aimShow:
+		return s.out.match(b, from, to, first, last)
+	}
+	return nil
+}
+
+// first gives the first match in a line, or -1.
+func (s *scanner) first(line []byte) (start, end int) {
+	if len(line) <= s.window {
+		if loc := s.p.re.FindIndex(line); loc != nil {
+			return loc[0], loc[1]
+		}
+		return -1, -1
+	}
+	start, end = -1, -1
+	s.each(line, true, true, 0, func(a, b int) bool {
+		start, end = a, b
+		return false
+	})
+	return start, end
+}
+
+func (s *scanner) count(line []byte) int {
+	if !s.p.exact && len(line) <= s.window {
+		return len(s.p.re.FindAllIndex(line, -1))
+	}
+	n := 0
+	s.each(line, true, true, 0, func(int, int) bool { n++; return true })
+	return n
+}
+
+// each gives the matches in b, which is a line, or a part of one if it is not
+// both the first and the last part, window by window. A match counts in the
+// window that it begins in, outside the lap that the next one begins with, so
+// that it is seen with what follows; the bytes before the lap let the engine see
+// what comes before it. Matches that begin before from are left out. It returns
+// where the last match ended.
+func (s *scanner) each(b []byte, first, last bool, from int, fn func(start, end int) bool) int {
+	if s.p.exact {
+		n := &s.p.needles[0]
+		m := mark{a: -1, b: -1, found: -1}
+		limit := len(b)
+		if !last {
+			limit -= s.lap
+		}
+		if !first {
+			from = max(from, utf8.UTFMax)
+		}
+		for {
+			at := n.search(b, from, &m)
+			if at >= limit {
+				return from
+			}
+			from = at + len(n.text)
+			if !fn(at, from) {
+				return from
+			}
+		}
+	}
+	for off := 0; ; {
+		w := b[off:min(len(b), off+s.window)]
+		head := first && off == 0
+		tail := off+len(w) == len(b)
+		limit := off + len(w)
+		if !tail || !last {
+			limit -= s.lap
+		}
+		least := off
+		if !head {
+			least += utf8.UTFMax
+		}
+		var all [][]int
+		if s.mayMatch(w) {
+			all = s.p.re.FindAllIndex(w, -1)
+		}
+		for _, loc := range all {
+			start, end := off+loc[0], off+loc[1]
+			if start < max(from, least) || start >= limit && !(tail && last) {
+				continue
+			}
+			from = end
+			if !fn(start, end) {
+				return from
+			}
+		}
+		if tail || s.ctx.Err() != nil {
+			return from
+		}
+		off = limit - utf8.UTFMax
+	}
+}
+
+// mayMatch is false only if no match can lie in w.
+func (s *scanner) mayMatch(w []byte) bool {
+	if s.g == nil {
+		return true
+	}
+	s.g.reset()
+	return s.g.next(w, 0) >= 0
+}
+
+// longLine is a line that does not fit the buffer, while it passes by.
+type longLine struct {
+	open bool
+	hit  bool
+	from int // in the piece that comes next: where matches may begin
+	text string
+	head string // how the line begins, in case it is context
+}
+
+// longPiece searches the next part of a long line: all of the buffer, of which
+// the caller keeps the last lap, or with last what completes the line.
+func (s *scanner) longPiece(b []byte, last bool) error {
+	l := &s.long
+	first := !l.open
+	if first {
+		l.open = true
+		if s.out != nil {
+			l.head, _ = cutLine(b, 0, 0, false, true)
+		}
+	}
+	end := l.from
+	if !l.hit || s.aim == aimMatches {
+		end = s.each(b, first, last, l.from, func(start, end int) bool {
+			if s.aim == aimMatches {
+				s.hits++
+				return true
+			}
+			if !l.hit {
+				l.hit = true
+				s.hits++
+				if s.out != nil {
+					l.text, _ = cutLine(b, start, end, !first, !last)
+				}
+			}
+			return false
+		})
+	}
+	l.from = max(0, end-(len(b)-s.lap-utf8.UTFMax))
+	if s.aim == aimFirst && l.hit {
+		s.done = true
+	}
+	if !last {
+		return nil
+	}
+	done := *l
+	*l = longLine{}
+	if s.out != nil {
+		return s.out.long(done.hit, done.text, done.head)
+	}
+	return nil
+}
+
+// whole searches a file as one text, in which matches may span lines.
+func (s *scanner) whole(t *text, size int64) (tooLarge bool, err error) {
+	most := maxWhole
+	if !s.p.exact {
+		most = min(most, max(minBuffer, maxSteps*4/s.p.insts))
+	}
+	buf := s.buf
+	if want := min(size+1, int64(most)); int64(len(buf)) < want {
+		buf = make([]byte, want)
+	}
+	n := 0
+	for {
+		if err := s.ctx.Err(); err != nil {
+			return false, err
+		}
+		k, err := t.fill(buf[n:])
+		n += k
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		if n == len(buf) {
+			if n >= most {
+				return true, nil
+			}
+			buf = append(buf, make([]byte, min(n, most-n))...)
+		}
+	}
+	s.buf = buf
+	b := buf[:n]
+	if loneCR(b) {
+		replace(b, '\r', '\n')
+	}
+	if s.f != nil {
+		if s.f.reset(); s.f.next(b, 0) < 0 {
+			return false, nil
+		}
+	}
+	return false, s.spans(b)
+}
+
+// spans goes through the matches in a whole text, and the lines that they touch.
+func (s *scanner) spans(b []byte) error {
+	var err error
+	shown := -1 // where the last line that counted ends
+	s.matches(b, func(start, end int) bool {
+		switch s.aim {
+		case aimFirst:
+			s.hits = 1
+			return false
+		case aimMatches:
+			s.hits++
+			return true
+		}
+		if start == len(b) && (len(b) == 0 || b[len(b)-1] == '\n') {
+			return false // behind the last line's end there is no line
+		}
+		for at := start; at == start || at < end; {
+			lo := bytes.LastIndexByte(b[:at], '\n') + 1
+			hi := bytes.IndexByte(b[at:], '\n') + at
+			if hi < at {
+				hi = len(b)
+			}
+			at = hi + 1
+			if hi <= shown {
+				continue
+			}
+			shown = hi
+			s.hits++
+			if s.out != nil {
+				if err = s.out.match(b, lo, hi, max(start, lo)-lo, max(start, lo, min(end, hi))-lo); err != nil {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	if err == nil && s.out != nil {
+		err = s.out.pass(b)
+	}
+	return err
+}
+
+// matches calls fn for each match in a whole text until fn returns false.
+func (s *scanner) matches(b []byte, fn func(start, end int) bool) {
+	switch {
+	case s.p.exact:
+		n := &s.p.needles[0]
+		m := mark{a: -1, b: -1, found: -1}
+		for at := n.search(b, 0, &m); at != none; at = n.search(b, at+len(n.text), &m) {
+			if !fn(at, at+len(n.text)) {
+				return
+			}
+		}
+	case s.aim == aimFirst:
+		if loc := s.p.re.FindIndex(b); loc != nil {
+			fn(loc[0], loc[1])
+		}
+	default:
+		all := s.p.re.FindAllIndex(b, maxMatches+1)
+		if len(all) > maxMatches {
+			all, s.more = all[:maxMatches], true
+		}
+		for _, loc := range all {
+			if !fn(loc[0], loc[1]) {
+				return
+			}
+		}
+	}
+}

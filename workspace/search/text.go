@@ -1,0 +1,159 @@
+package search
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+var errBinary = errors.New("binary")
+
+// text reads a file as the text that is searched: without a byte order mark,
+// UTF-16 (told by its mark) as UTF-8, and with a lone CR as LF if that is how
+// the file ends its lines.
+type text struct {
+	r      io.Reader
+	left   int64 // bytes that r is expected to hold; at 0 it is not asked again; below: unknown
+	named  bool  // NUL is a line end and not the end of the search
+	crOnly bool
+	binary bool // a NUL was seen
+	begun  bool
+}
+
+// fill reads until p is full or the file ends, then with io.EOF, or with
+// errBinary at a NUL in a file that was not named.
+func (t *text) fill(p []byte) (int, error) {
+	n, err := t.read(p)
+	if !t.begun && n > 0 {
+		t.begun = true
+		if big, ok := utf16Order(p[:n]); ok {
+			t.r, t.left = &utf16Reader{r: io.MultiReader(bytes.NewReader(bytes.Clone(p[2:n])), t.rest()), big: big}, -1
+			n, err = t.read(p)
+		} else if bytes.HasPrefix(p[:n], utf8BOM) {
+			n = copy(p, p[len(utf8BOM):n])
+		}
+	}
+	if bytes.IndexByte(p[:n], 0) >= 0 {
+		t.binary = true
+		if !t.named {
+			return n, errBinary
+		}
+		replace(p[:n], 0, '\n')
+	}
+	if t.crOnly {
+		replace(p[:n], '\r', '\n')
+	}
+	return n, err
+}
+
+// rest is what r still holds, as far as it is expected to.
+func (t *text) rest() io.Reader {
+	if t.left < 0 {
+		return t.r
+	}
+	return io.LimitReader(t.r, t.left)
+}
+
+func (t *text) read(p []byte) (n int, err error) {
+	for n < len(p) && t.left != 0 && err == nil {
+		var k int
+		k, err = t.r.Read(p[n:])
+		n += k
+		if t.left > 0 {
+			t.left = max(0, t.left-int64(k))
+		}
+	}
+	if t.left == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func replace(b []byte, old, new byte) {
+	for {
+		i := bytes.IndexByte(b, old)
+		if i < 0 {
+			return
+		}
+		b[i] = new
+		b = b[i+1:]
+	}
+}
+
+// loneCR reports whether b holds a CR although it holds no LF.
+func loneCR(b []byte) bool {
+	return bytes.IndexByte(b, '\r') >= 0 && bytes.IndexByte(b, '\n') < 0
+}
+
+func utf16Order(b []byte) (big, ok bool) {
+	if len(b) < 2 {
+		return false, false
+	}
+	return b[0] == 0xfe, b[0] == 0xff && b[1] == 0xfe || b[0] == 0xfe && b[1] == 0xff
+}
+
+// utf16Reader turns UTF-16 into UTF-8; what is no character becomes U+FFFD.
+type utf16Reader struct {
+	r    io.Reader
+	big  bool
+	in   []byte
+	out  []byte // of buf, not yet given away
+	buf  []byte
+	done error
+}
+
+func (u *utf16Reader) Read(p []byte) (int, error) {
+	for len(u.out) == 0 {
+		if u.done != nil {
+			return 0, u.done
+		}
+		u.more()
+	}
+	n := copy(p, u.out)
+	u.out = u.out[n:]
+	return n, nil
+}
+
+func (u *utf16Reader) more() {
+	if u.in == nil {
+		u.in = make([]byte, 0, 16<<10)
+	}
+	n, err := u.r.Read(u.in[len(u.in):cap(u.in)])
+	u.in = u.in[:len(u.in)+n]
+	u.done = err
+	out := u.buf[:0]
+	i := 0
+	for len(u.in)-i >= 2 {
+		r := rune(u.unit(i))
+		size := 2
+		if utf16.IsSurrogate(r) {
+			if len(u.in)-i < 4 && err == nil {
+				break // the other half comes with the next read
+			}
+			pair := rune(utf8.RuneError)
+			if len(u.in)-i >= 4 {
+				pair = utf16.DecodeRune(r, rune(u.unit(i+2)))
+			}
+			if r = pair; r != utf8.RuneError {
+				size = 4
+			}
+		}
+		out = utf8.AppendRune(out, r)
+		i += size
+	}
+	if err != nil && i < len(u.in) {
+		out = utf8.AppendRune(out, utf8.RuneError) // half a unit at the end
+		i = len(u.in)
+	}
+	u.in = u.in[:copy(u.in[:cap(u.in)], u.in[i:])]
+	u.buf, u.out = out, out
+}
+
+func (u *utf16Reader) unit(i int) uint16 {
+	if u.big {
+		return uint16(u.in[i])<<8 | uint16(u.in[i+1])
+	}
+	return uint16(u.in[i+1])<<8 | uint16(u.in[i])
+}
