@@ -97,6 +97,9 @@ func (c *commit) checkUnit(u *unit) error {
 	switch {
 	case len(u.tree) > 1:
 		u.seen = map[string]stat{}
+		if c.touchedBefore(u) {
+			return nil // only after the units before it is the tree what the set says
+		}
 		return c.checkTree(u, u.now.d, u.nowName)
 	case st.typ == File:
 		return c.checkContent(u.now.d, u.nowName, e, st)
@@ -191,9 +194,6 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 		}
 		e := want[path]
 		if e == nil {
-			if n := c.gone(path); n && u.temp == "" {
-				return nil // an earlier unit of the set takes it away
-			}
 			return mismatch(path, "it is new in a directory that was to be removed")
 		}
 		st, err := d.lstat(name)
@@ -248,19 +248,23 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 	if err := walk(d, name, top, 0); err != nil {
 		return err
 	}
-	if u.temp != "" && found != len(u.tree) {
+	if found != len(u.tree) {
 		return mismatch(top, "something in it is gone")
 	}
 	return nil
 }
 
-// gone reports whether the set takes away or moves what is at a path of the disk.
-func (c *commit) gone(path string) bool {
-	for _, u := range c.units {
-		if u.e != nil && u.e.Op == tool.OpMove && u.now != nil && join(u.now.path, u.nowName) == path {
-			return true
+// touchedBefore reports whether a unit before u works inside the tree that u
+// removes, or brought it to where it is.
+func (c *commit) touchedBefore(u *unit) bool {
+	if u.now == nil || join(u.now.path, u.nowName) != u.e.Path {
+		return true
+	}
+	for _, x := range c.units {
+		if x == u {
+			return false
 		}
-		if u.e != nil && u.e.Op == tool.OpDelete && u.e.Path == path {
+		if x.e != nil && (under(x.e.Path, u.e.Path) || x.e.From != "" && under(x.e.From, u.e.Path)) {
 			return true
 		}
 	}

@@ -109,10 +109,10 @@ func (c *commit) publish() error {
 			if i+1 < len(c.units) && c.units[i+1].e != nil && c.units[i+1].follows {
 				continue // done by the move
 			}
-			err = c.remove(u)
+			err = c.remove(i)
 		case tool.OpMove:
 			if u.follows {
-				err = c.moveOver(u, c.units[i-1])
+				err = c.moveOver(i)
 			} else {
 				err = c.move(u)
 			}
@@ -278,9 +278,11 @@ func (c *commit) unlinkIf(h *heldDir, name string, id tool.Identity) {
 
 // remove takes a name out of its place, looks at what it got, and clears it away
 // only once everything else is done.
-func (c *commit) remove(u *unit) error {
+func (c *commit) remove(i int) error {
+	u := c.units[i]
 	path := u.e.Path
-	u.tmp, u.temp = u.in, tempName()
+	parent, _ := split(path)
+	u.tmp, u.temp = c.shelter(i, u.in, parent), tempName()
 	if err := u.in.d.renameNew(u.name, u.tmp.d, u.temp); err != nil {
 		return fail(path, err)
 	}
@@ -315,6 +317,23 @@ func (c *commit) remove(u *unit) error {
 	return nil
 }
 
+// shelter finds a directory for what unit i takes out of the directory h, whose
+// path is then parent: h itself, or, if a later unit removes h, the directory that
+// it is removed from. Otherwise the removed tree would hold a name too many.
+func (c *commit) shelter(i int, h *heldDir, parent string) *heldDir {
+	for _, u := range c.units[i+1:] {
+		switch {
+		case u.e == nil:
+		case u.e.Op == tool.OpMove && under(parent, u.e.From):
+			parent = u.e.Path + parent[len(u.e.From):]
+		case u.e.Op == tool.OpDelete && under(parent, u.e.Path):
+			h = u.in.nearest()
+			parent, _ = split(u.e.Path)
+		}
+	}
+	return h
+}
+
 func (c *commit) move(u *unit) error {
 	path := u.e.Path
 	rename := u.in.d.renameNew
@@ -345,11 +364,12 @@ func (c *commit) move(u *unit) error {
 
 // moveOver moves a file onto another that the unit before it removes: the two
 // are swapped, so that the destination is never without a file.
-func (c *commit) moveOver(u, gone *unit) error {
+func (c *commit) moveOver(i int) error {
+	u, gone := c.units[i], c.units[i-1]
 	path := u.e.Path
 	err := u.in.d.exchange(u.name, u.to.d, u.dest)
 	if err == errNoExchange {
-		if err := c.remove(gone); err != nil {
+		if err := c.remove(i - 1); err != nil {
 			return err
 		}
 		return c.move(u)
@@ -370,7 +390,8 @@ func (c *commit) moveOver(u, gone *unit) error {
 	if err := c.unchanged(u.in.d, u.name, gone.e, gone.st); err != nil {
 		return errors.Join(err, back())
 	}
-	gone.tmp, gone.temp = u.in, tempName()
+	parent, _ := split(u.e.From)
+	gone.tmp, gone.temp = c.shelter(i, u.in, parent), tempName()
 	if err := u.in.d.renameNew(u.name, gone.tmp.d, gone.temp); err != nil {
 		return errors.Join(fail(path, err), back())
 	}

@@ -204,6 +204,8 @@ func (m *matcher) occurrences(old []byte, limit int, overlap bool) []region {
 	}
 	var out []region
 	switch {
+	case m.crlf > 0 && bytes.HasSuffix(norm, []byte("\r")):
+		out = m.mixed(norm, limit, overlap) // the others could end inside a CRLF
 	case m.crlf == 0 || !bytes.Contains(norm, []byte("\n")):
 		out = m.plain(norm, limit, overlap)
 	case m.lf == 0:

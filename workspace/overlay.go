@@ -71,7 +71,7 @@ func (w *Workspace) Overlay(opts OverlayOptions) *Overlay {
 // Discard forgets every change.
 func (o *Overlay) Discard() {
 	o.forget()
-	o.names, o.kids, o.ops, o.held = nil, nil, nil, 0
+	o.view, o.ops, o.held = view{w: o.w}, nil, 0
 }
 
 // Close gives open files up. The write set stays valid.

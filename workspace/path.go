@@ -61,8 +61,11 @@ func checkPath(root, path string) (clean string, dir bool, err error) {
 		}
 	}
 
-	if c, ok := alreadyClean(rest); ok {
-		return c, false, checkNames(path, c)
+	if alreadyClean(rest) {
+		if err := checkNames(path, rest); err != nil {
+			return "", false, err
+		}
+		return rest, false, nil
 	}
 	parts := make([]string, 0, 16)
 	for c := range strings.SplitSeq(rest, "/") {
@@ -84,11 +87,14 @@ func checkPath(root, path string) (clean string, dir bool, err error) {
 		return ".", true, nil
 	}
 	clean = strings.Join(parts, "/")
-	return clean, dir, checkNames(path, clean)
+	if err := checkNames(path, clean); err != nil {
+		return "", false, err
+	}
+	return clean, dir, nil
 }
 
 // alreadyClean is the fast way for the paths that calls mostly use.
-func alreadyClean(p string) (string, bool) {
+func alreadyClean(p string) bool {
 	start := 0
 	for i := 0; i <= len(p); i++ {
 		if i < len(p) && p[i] != '/' {
@@ -96,11 +102,11 @@ func alreadyClean(p string) (string, bool) {
 		}
 		switch p[start:i] {
 		case "", ".", "..":
-			return "", false
+			return false
 		}
 		start = i + 1
 	}
-	return p, true
+	return true
 }
 
 func checkNames(path, clean string) error {

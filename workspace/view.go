@@ -14,6 +14,7 @@ type view struct {
 	w     *Workspace
 	names map[string]*node
 	kids  map[string]map[string]*node // the same nodes by directory and name
+	ways  map[string]map[string]bool  // the names in a directory at or below which a node is
 }
 
 // node is one name that differs from the disk.
@@ -38,38 +39,50 @@ func (v *view) set(path string, n *node) {
 	if v.names == nil {
 		v.names = map[string]*node{}
 		v.kids = map[string]map[string]*node{}
+		v.ways = map[string]map[string]bool{}
 	}
 	parent, name := split(path)
 	if v.kids[parent] == nil {
 		v.kids[parent] = map[string]*node{}
 	}
 	v.names[path], v.kids[parent][name] = n, n
-}
-
-func (v *view) unset(path string) {
-	delete(v.names, path)
-	parent, name := split(path)
-	delete(v.kids[parent], name)
+	for {
+		if v.ways[parent] == nil {
+			v.ways[parent] = map[string]bool{}
+		}
+		if v.ways[parent][name] {
+			return
+		}
+		v.ways[parent][name] = true
+		if parent == "." {
+			return
+		}
+		parent, name = split(parent)
+	}
 }
 
 // clearBelow forgets all nodes below a directory.
 func (v *view) clearBelow(path string) {
-	for name := range v.kids[path] {
+	for name := range v.ways[path] {
 		p := join(path, name)
 		v.clearBelow(p)
 		delete(v.names, p)
 	}
 	delete(v.kids, path)
+	delete(v.ways, path)
 }
 
 // moveBelow takes the nodes below one directory to another.
 func (v *view) moveBelow(from, to string) {
-	kids := v.kids[from]
+	ways := v.ways[from]
 	delete(v.kids, from)
-	for name, n := range kids {
+	delete(v.ways, from)
+	for name := range ways {
 		p := join(from, name)
-		delete(v.names, p)
-		v.set(join(to, name), n)
+		if n := v.names[p]; n != nil {
+			delete(v.names, p)
+			v.set(join(to, name), n)
+		}
 		v.moveBelow(p, join(to, name))
 	}
 }

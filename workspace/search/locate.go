@@ -87,7 +87,7 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 		top.merge(w.top)
 		addSkipped(&res.Skipped, w.skipped)
 	}
-	l.named(ctx, t, top)
+	l.named(t, top)
 	res.Total = top.total
 	res.AtLeast = wk.partial()
 	page := top.sorted()
@@ -150,30 +150,31 @@ func leadsOn(segs []string, dir string) bool {
 }
 
 // see tests one name. A glob may be meant from the workspace root or from the
-// directory that was asked for.
-func (l *locate) see(w *worker, f *folder, e workspace.DirEntry, path string) {
+// directory that was asked for. What may not be shown is not entered.
+func (l *locate) see(w *worker, f *folder, e workspace.DirEntry, path string) bool {
 	p := place{path: path}
 	rel, _ := below(l.root, path)
 	if l.glob != "" {
 		if !doublestar.MatchUnvalidated(l.glob, rel) && (rel == path || !doublestar.MatchUnvalidated(l.glob, path)) {
-			return
+			return true
 		}
 	} else {
 		var ok bool
 		if p.rank, ok = l.name.rank(rel); !ok {
-			return
+			return true
 		}
 	}
 	if err := f.allowed(e.Name); err != nil {
 		w.skipped.Denied++
-		return
+		return false
 	}
 	w.top.add(p)
+	return true
 }
 
 // named adds the file whose very path was asked for, if the walk did not go
 // there because it is ignored.
-func (l *locate) named(ctx context.Context, t *tree, top *best) {
+func (l *locate) named(t *tree, top *best) {
 	if l.name == nil {
 		return
 	}

@@ -21,8 +21,9 @@ type walker struct {
 	choose func(path, name string, isDir bool) choice
 	// enter says whether to go into a directory; nil: always.
 	enter func(path string) bool
-	// see is told every name that is left, by the worker that read it.
-	see func(w *worker, f *folder, e workspace.DirEntry, path string)
+	// see is told every name that is left, by the worker that read it; false
+	// leaves the name out after all.
+	see func(w *worker, f *folder, e workspace.DirEntry, path string) bool
 	// files is given the regular files that are left, some at a time; nil: no.
 	files func(w *worker, f *folder, names []string)
 
@@ -185,8 +186,8 @@ func (w *worker) batch(f *folder, batch []workspace.DirEntry) {
 				continue
 			}
 		}
-		if w.see != nil {
-			w.see(w, f, e, path)
+		if w.see != nil && !w.see(w, f, e, path) {
+			continue
 		}
 		switch {
 		case isDir && w.enter != nil && !w.enter(path):
