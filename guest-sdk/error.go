@@ -159,7 +159,7 @@ func QuotePath(p string) string {
 	}
 	for i, r := range p {
 		if r == '\ufffd' && p[i] != 0xef || !strconv.IsPrint(r) {
-			return strconv.QuoteToGraphic(p)
+			return strconv.Quote(p)
 		}
 	}
 	return p

@@ -22,6 +22,7 @@ type Info struct {
 	Target  string // of a link that stays inside the workspace
 	Outside bool   // a link that leaves the workspace, or another file system
 	Ignored bool   // by a gitignore rule
+	Escaped bool   // the name is not UTF-8: its bad bytes stand as \xNN in Path and Name, which cannot be opened
 }
 
 // Skipped counts what a listing or a search left out, by reason.
@@ -72,6 +73,7 @@ func infoOf(v Value) Info {
 		Target:  v.Get("target").TextOr(""),
 		Outside: v.Get("outside").BoolOr(false),
 		Ignored: v.Get("ignored").BoolOr(false),
+		Escaped: v.Get("escaped").BoolOr(false),
 	}
 }
 

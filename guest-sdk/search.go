@@ -39,9 +39,11 @@ type Found struct {
 
 // FileHit is one file with a match.
 type FileHit struct {
-	Path  string
-	MTime int64 // Unix milliseconds
-	Count int64 // count mode: matches, not lines
+	Path    string
+	MTime   int64 // Unix milliseconds
+	Count   int64 // count mode: matches, not lines
+	Escaped bool  // as in Info
+	Binary  bool  // a file that was named and holds NUL: it matches, and its lines are not shown
 }
 
 // Line is one line of output in content mode, a match or context.
@@ -52,6 +54,7 @@ type Line struct {
 	Cut     bool   // Text is not the whole line
 	Context bool   // not a match itself
 	Gap     bool   // lines were left out before this one
+	Escaped bool   // as in Info
 }
 
 // Search runs one search over the workspace.
@@ -101,12 +104,16 @@ func (c *Call) Search(q Query) (Found, error) {
 		Skipped:    skippedOf(v.Get("skipped")),
 	}
 	for _, h := range v.Get("files").Items() {
-		f.Files = append(f.Files, FileHit{h.Get("path").TextOr(""), h.Get("mtime").IntOr(0), h.Get("count").IntOr(0)})
+		f.Files = append(f.Files, FileHit{
+			Path: h.Get("path").TextOr(""), MTime: h.Get("mtime").IntOr(0), Count: h.Get("count").IntOr(0),
+			Escaped: h.Get("escaped").BoolOr(false), Binary: h.Get("binary").BoolOr(false),
+		})
 	}
 	for _, l := range v.Get("lines").Items() {
 		f.Lines = append(f.Lines, Line{
 			Path: l.Get("path").TextOr(""), Line: l.Get("line").IntOr(0), Text: l.Get("text").TextOr(""),
 			Cut: l.Get("cut").BoolOr(false), Context: l.Get("context").BoolOr(false), Gap: l.Get("gap").BoolOr(false),
+			Escaped: l.Get("escaped").BoolOr(false),
 		})
 	}
 	return f, nil

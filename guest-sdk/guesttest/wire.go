@@ -15,6 +15,7 @@ type Info struct {
 	Target  string `json:"target,omitempty"`
 	Outside bool   `json:"outside,omitempty"`
 	Ignored bool   `json:"ignored,omitempty"`
+	Escaped bool   `json:"escaped,omitempty"`
 }
 
 type Skipped struct {
@@ -93,13 +94,16 @@ type Response struct {
 }
 
 type FileHit struct {
-	Path  string `json:"path"`
-	MTime int64  `json:"mtime"`
-	Count int    `json:"count,omitempty"`
+	Path    string `json:"path"`
+	Escaped bool   `json:"escaped,omitempty"`
+	MTime   int64  `json:"mtime"`
+	Count   int    `json:"count,omitempty"`
+	Binary  bool   `json:"binary,omitempty"`
 }
 
 type Line struct {
 	Path    string `json:"path"`
+	Escaped bool   `json:"escaped,omitempty"`
 	Line    int    `json:"line"`
 	Text    string `json:"text"`
 	Cut     bool   `json:"cut,omitempty"`
