@@ -93,15 +93,11 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 	if r.AtLeast {
 		least = "at least "
 	}
-	head := least + count(total, "file")
+	head := count(total, "file")
 	if q.Mode == "count" {
-		head = least + itoa(r.Total) + " in " + head
-		if r.Total == 1 {
-			head = "1 match in 1 file"
-		} else {
-			head = strings.Replace(head, " in ", " matches in ", 1)
-		}
+		head = matchesText(r.Total) + " in " + head
 	}
+	head = least + head
 	next := r.NextOffset
 	var body strings.Builder
 	size, shown := 0, 0
@@ -110,6 +106,7 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 		if q.Mode == "count" {
 			l += ": " + itoa(f.Count)
 		}
+		l += fileNotes(f)
 		l += "\n"
 		if size += guest.TextLen(l); size > grepBytes-noticeRoom && shown > 0 {
 			next = int64(q.Offset + shown)
@@ -132,7 +129,7 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 // business, so a page that is too long is not cut here: the search is repeated
 // with a lower limit until it fits, and the host says where to go on.
 func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, error) {
-	if len(r.Lines) == 0 && q.Offset > 0 {
+	if len(r.Lines) == 0 && len(r.Files) == 0 && q.Offset > 0 {
 		return guest.Result{}, pastOffset(q, r, "matches")
 	}
 	for {
@@ -143,7 +140,7 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 			if err != nil {
 				return guest.Result{}, err
 			}
-			if len(again.Lines) == 0 {
+			if len(again.Lines) == 0 && len(again.Files) == 0 {
 				// The files changed under the search; there is nothing left to show.
 				return noMatch(q, again), nil
 			}
@@ -153,10 +150,10 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 		if !fits {
 			body = oneMatch(r.Lines)
 		}
-		head := count(r.Total, "match")
-		if r.Total != 1 {
-			head = itoa(r.Total) + " matches"
+		for _, f := range r.Files { // their lines cannot be shown
+			body += guest.QuotePath(f.Path) + ": " + matchesText(f.Count) + fileNotes(f) + "\n"
 		}
+		head := matchesText(r.Total)
 		if r.AtLeast {
 			head = "at least " + head
 		}
@@ -173,6 +170,24 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 		text += skippedText(r.Skipped)
 		return guest.Text(text).WithDetails(searchDetails(q, r, matches, r.NextOffset)...), nil
 	}
+}
+
+func matchesText(n int64) string {
+	if n == 1 {
+		return "1 match"
+	}
+	return itoa(n) + " matches"
+}
+
+func fileNotes(f guest.FileHit) string {
+	s := ""
+	if f.Binary {
+		s += " (binary)"
+	}
+	if f.Escaped {
+		s += " (name is not UTF-8, cannot be opened)"
+	}
+	return s
 }
 
 func lineText(l guest.Line) string {

@@ -82,15 +82,11 @@ func locate(c *guest.Call) (guest.Result, error) {
 	if err != nil {
 		return guest.Result{}, err
 	}
-	text := count(r.Total, "match")
-	switch {
-	case r.Total == 0:
+	text := matchesText(r.Total)
+	if r.Total == 0 {
 		text = "nothing is named like " + guest.QuotePath(query)
-	case r.Total != 1:
-		text = itoa(r.Total) + " matches"
-		if r.AtLeast {
-			text = "at least " + text
-		}
+	} else if r.AtLeast {
+		text = "at least " + text
 	}
 	return found(text, "", query, r.Entries, r.Total, r.AtLeast, r.Next, r.Skipped), nil
 }
@@ -156,6 +152,9 @@ func entryText(e guest.Info) string {
 	if e.Ignored {
 		s += "\tignored by git"
 	}
+	if e.Escaped {
+		s += "\tname is not UTF-8, cannot be opened"
+	}
 	return s + "\n"
 }
 
@@ -173,6 +172,9 @@ func entryValue(e guest.Info) guest.Value {
 	}
 	if e.Ignored {
 		f = append(f, guest.F("ignored", true))
+	}
+	if e.Escaped {
+		f = append(f, guest.F("escaped", true))
 	}
 	return guest.Object(f...)
 }

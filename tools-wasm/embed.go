@@ -1,0 +1,17 @@
+// Package toolswasm holds the built-in modules as they were built from the
+// folders below it. The bytes are what is run; `go generate ./tools-wasm`
+// rebuilds them, and a test of internal/guestbuild compares the two wherever
+// the pinned toolchain is at hand.
+package toolswasm
+
+import _ "embed"
+
+//go:generate go run ./gen
+
+//go:embed core.wasm
+var core []byte
+
+// Core returns the module of the text tools (read_discover, read_open, grep,
+// write_file, replace_block, delete_path, move_path). The caller must not
+// change the bytes.
+func Core() []byte { return core }
