@@ -21,7 +21,8 @@ const (
 )
 
 // rank orders answers: by class, then by how far the letters are spread, the
-// length of the base name, the depth and the length of the path.
+// length of the name (of the path, for a query with a slash), the depth and the
+// length of the path.
 type rank [5]int
 
 // nameQuery is what a fuzzy query asks for, without regard to case.
@@ -47,7 +48,7 @@ func (q *nameQuery) rank(path string) (rank, bool) {
 			target = q.low
 		}
 	}
-	r := rank{0, 0, len(name), strings.Count(path, "/"), len(path)}
+	r := rank{0, 0, len(target), strings.Count(path, "/"), len(path)}
 	switch {
 	case target == q.low:
 		r[0] = sameName

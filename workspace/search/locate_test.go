@@ -68,9 +68,9 @@ func TestLocateNames(t *testing.T) {
 	})
 	o := overlay(t, dir, workspace.OverlayOptions{})
 	locate := func(q, path string) []string { return paths(run(t, o, Request{Kind: "locate", Query: q, Path: path})) }
-	equal(t, "read.go", locate("read.go", ""), []string{"read.go", "x/read.go", "x/thread.go"})
-	equal(t, "read", locate("read", ""), []string{"read.go", "x/read.go", "x/reader", "x/README.md", "x/thread.go", "x/reader/r.go", "regexpadder.go", "a/r/e/a/d", "a/r/e/a/d/deep.txt"})
-	equal(t, "x/read", locate("x/read", ""), []string{"x/read.go", "x/reader", "x/README.md", "x/reader/r.go", "x/thread.go"})
+	equal(t, "read.go", locate("read.go", ""), []string{"read.go", "x/read.go", "x/thread.go", "regexpadder.go", "x/reader/r.go"})
+	equal(t, "read", locate("read", ""), []string{"x/reader", "read.go", "x/read.go", "x/README.md", "x/thread.go", "x/reader/r.go", "regexpadder.go", "a/r/e/a/d", "a/r/e/a/d/deep.txt"})
+	equal(t, "x/read", locate("x/read", ""), []string{"x/reader", "x/read.go", "x/README.md", "x/reader/r.go", "x/thread.go"})
 	equal(t, "r.go in x", locate("r.go", "x"), []string{"x/reader/r.go", "x/read.go", "x/thread.go"})
 	equal(t, "README", locate("readme.MD", ""), []string{"x/README.md"})
 	equal(t, "with a space", locate("my file", ""), []string{"my file.txt"})

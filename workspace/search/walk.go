@@ -32,7 +32,8 @@ type walker struct {
 	jobs    []job
 	busy    int
 	entries atomic.Int64
-	cut     atomic.Bool // a limit ended the walk
+	full    atomic.Bool // too many names: the walk ended
+	deep    atomic.Bool // something lies too deep: the walk went on without it
 }
 
 type choice uint8
@@ -82,7 +83,10 @@ func (wk *walker) walk(start *folder, prepare func(*worker)) []*worker {
 }
 
 // partial reports whether something was not seen.
-func (wk *walker) partial() bool { return wk.cut.Load() || wk.ctx.Err() != nil }
+func (wk *walker) partial() bool { return wk.over() || wk.deep.Load() }
+
+// over reports whether the walk has to end.
+func (wk *walker) over() bool { return wk.full.Load() || wk.ctx.Err() != nil }
 
 func (w *worker) run() {
 	for {
@@ -90,7 +94,7 @@ func (w *worker) run() {
 		for len(w.jobs) == 0 && w.busy > 0 && w.ctx.Err() == nil {
 			w.wake.Wait()
 		}
-		if len(w.jobs) == 0 || w.partial() {
+		if len(w.jobs) == 0 || w.over() {
 			w.mu.Unlock()
 			w.wake.Broadcast()
 			return
@@ -156,7 +160,7 @@ func (w *worker) dir(j job) {
 			batch = append(batch, next...)
 		}
 	}
-	for ; err == nil && len(batch) > 0 && !w.partial(); batch, err = f.entries() {
+	for ; err == nil && len(batch) > 0 && !w.over(); batch, err = f.entries() {
 		w.batch(f, batch)
 	}
 	if err != nil {
@@ -166,7 +170,7 @@ func (w *worker) dir(j job) {
 
 func (w *worker) batch(f *folder, batch []workspace.DirEntry) {
 	if w.entries.Add(int64(len(batch))) > maxEntries {
-		w.cut.Store(true)
+		w.full.Store(true)
 		return
 	}
 	var jobs []job
@@ -192,7 +196,7 @@ func (w *worker) batch(f *folder, batch []workspace.DirEntry) {
 		switch {
 		case isDir && w.enter != nil && !w.enter(path):
 		case isDir && f.depth >= maxDepth:
-			w.cut.Store(true)
+			w.deep.Store(true)
 		case isDir:
 			jobs = append(jobs, job{folder: f, name: e.Name})
 		case e.Type == workspace.File && w.files != nil:
