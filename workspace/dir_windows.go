@@ -196,6 +196,9 @@ func (d dir) openDir(name string) (dir, error) {
 	}
 	r, err := d.r.OpenRoot(name)
 	if err != nil {
+		if _, ok := unwrap(err).(syscall.Errno); !ok {
+			err = errLink // "path escapes": it has become a link since
+		}
 		return dir{w: d.w}, unwrap(err)
 	}
 	got, err := r.Stat(".")

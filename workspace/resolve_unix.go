@@ -80,6 +80,9 @@ func (w *Workspace) openDirRoot(path string) (dir, error) {
 			}
 			next, err := cur.OpenRoot(name)
 			if err != nil {
+				if e, ok := unwrapErrno(err).(unix.Errno); !ok || e == unix.ELOOP {
+					err = errLink // "path escapes", or too many links: it has become one since
+				}
 				return done(err)
 			}
 			if own {
