@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -14,10 +16,16 @@ import (
 
 // absolute looks names up as they are, without the search domains of the
 // system: "api.example.com" must not become "api.example.com.corp.internal".
-type absolute struct{ *net.Resolver }
+// Names of one label are left to the system; whoever grants "localhost" or
+// "nas" means what the machine means by it, and the hosts file knows no
+// "localhost.".
+type absolute struct{ Resolver }
 
 func (r absolute) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	return r.Resolver.LookupNetIP(ctx, network, host+".")
+	if strings.Contains(host, ".") {
+		host += "."
+	}
+	return r.Resolver.LookupNetIP(ctx, network, host)
 }
 
 // addresses looks t up once and checks every answer. What it returns is the
@@ -109,4 +117,7 @@ func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr.String())
 }
 
-func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+func isRefused(err error) bool {
+	const wsaConnRefused = syscall.Errno(10061) // syscall.ECONNREFUSED is another number on Windows
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaConnRefused)
+}

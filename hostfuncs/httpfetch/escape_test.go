@@ -154,6 +154,37 @@ func TestDialTCP(t *testing.T) {
 	}
 }
 
+// TestSystemResolver: the default resolver asks for absolute names.
+func TestSystemResolver(t *testing.T) {
+	if _, err := net.DefaultResolver.LookupNetIP(t.Context(), "ip", "localhost"); err != nil {
+		t.Skipf("this machine does not resolve localhost: %v", err)
+	}
+	s := httptest.NewServer(text("ok"))
+	defer s.Close()
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	host := "localhost:" + port
+	_, err := New(Options{}).Do(t.Context(), hosts(host), Request{URL: "http://" + host})
+	wantCode(t, "Do", err, tool.GrantMissing, "loopback")
+	got, err := New(Options{}).Do(t.Context(), Grant{Hosts: []HostRule{{Host: host, Private: true}}}, Request{URL: "http://" + host})
+	if err != nil || string(got.Body) != "ok" || got.Usage.Sent == 0 || got.Usage.Received == 0 || got.Hops[0].Address != "127.0.0.1:"+port {
+		t.Errorf("Do = %+v, %v", got, err)
+	}
+}
+
+// TestAbsoluteNames: a search domain cannot turn a granted name into another.
+func TestAbsoluteNames(t *testing.T) {
+	w := newWorld(t)
+	for _, host := range []string{"api.example.com", "a.b", "localhost"} {
+		absolute{w}.LookupNetIP(t.Context(), "ip", host)
+	}
+	if got := strings.Join(w.lookups, " "); got != "api.example.com. a.b. localhost" {
+		t.Errorf("looked up %s", got)
+	}
+	if r, ok := New(Options{}).resolver.(absolute); !ok || r.Resolver != net.DefaultResolver {
+		t.Errorf("the default resolver is %T", r)
+	}
+}
+
 func TestSpellingsOfLoopback(t *testing.T) {
 	w := newWorld(t)
 	inside := httptest.NewServer(text("inside"))
@@ -329,7 +360,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.name("api.example.com", "93.184.216.34")
-	w.serve("93.184.216.34:80", text("direct"))
+	w.serve("93.184.216.34:80", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "direct ", r.RequestURI) })
 	resp, err := http.Get("http://api.example.com/")
 	if err != nil {
 		t.Fatal(err)
@@ -339,8 +370,8 @@ func TestProxyFromEnvironment(t *testing.T) {
 	}
 	resp.Body.Close()
 	got, err := w.do(hosts("api.example.com"), Request{URL: "http://api.example.com/"})
-	if err != nil || string(got.Body) != "direct" {
-		t.Errorf("Do = %q, %v; want the direct answer", got.Body, err)
+	if err != nil || string(got.Body) != "direct /" {
+		t.Errorf("Do = %q, %v; want a request as for a server, not for a proxy", got.Body, err)
 	}
 	fmt.Println("child done")
 }

@@ -83,8 +83,8 @@ type Options struct {
 	// must be safe for concurrent use. Nil: no secret is set.
 	Secrets func(name string) (string, error)
 
-	// Resolver defaults to the system's; names are then looked up as absolute
-	// ones, so no search domain is ever appended.
+	// Resolver defaults to the system's; names with a dot are then
+	// looked up as absolute ones, so no search domain is appended.
 	Resolver Resolver
 
 	// Dial connects to an address that has passed all checks. Default: TCP.
@@ -470,7 +470,10 @@ func (c *countingConn) Read(p []byte) (int, error) {
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
+	// Counted before: the answer can be here, and the call over, before Write
+	// returns in its own goroutine.
+	c.x.sent.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
-	c.x.sent.Add(int64(n))
+	c.x.sent.Add(int64(n - len(p)))
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,6 +122,42 @@ func TestSizes(t *testing.T) {
 	}
 	_, err = w.do(g, Request{URL: "http://api.example.com/", Headers: many})
 	wantCode(t, "Do with many headers", err, tool.TooLarge)
+}
+
+// TestBombIsNotUnpacked: the answer alone would not tell whether the bomb went
+// off before it was refused.
+func TestBombIsNotUnpacked(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Limits.BodyBytes = 100 << 10
+	w.name("api.example.com", "93.184.216.34")
+	bomb := gzipped(strings.Repeat("0", 16<<20))
+	if len(bomb) > 100<<10 {
+		t.Fatalf("the bomb has %d bytes", len(bomb))
+	}
+	w.serve("93.184.216.34:80", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Encoding", "gzip")
+		rw.Write(bomb)
+	})
+	allocated := func(f func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if n := allocated(func() {
+		z, _ := gzip.NewReader(bytes.NewReader(bomb))
+		io.ReadAll(z)
+	}); n < 16<<20 {
+		t.Fatalf("control: unpacking allocates %d bytes", n)
+	}
+	n := allocated(func() {
+		_, err := w.do(hosts("api.example.com"), Request{URL: "http://api.example.com/"})
+		wantCode(t, "Do", err, tool.TooLarge)
+	})
+	if n > 8<<20 {
+		t.Errorf("refusing the bomb allocated %d bytes", n)
+	}
 }
 
 // TestFlood: what comes before or instead of a proper answer is bounded too.
