@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -58,8 +59,10 @@ type conn struct {
 	mu        sync.Mutex
 	isClosed  bool
 	isDrained bool
-	inited    bool // notifications/initialized was passed on
-	err       error
+	inited    bool  // notifications/initialized was passed on
+	err       error // why reading or the whole session failed
+	writeErr  error // why writing failed
+	lost      int   // answers that could not be written
 	accepted  map[jsonrpc.ID]*request
 	byExtra   map[*mcpsdk.RequestExtra]*request // requests in the lane, not begun
 	waiting   int                               // accepted requests that end by themselves
@@ -303,11 +306,14 @@ func (c *conn) take(id jsonrpc.ID) *request {
 }
 
 // answered counts r as done, after its answer was written or could not be.
-func (c *conn) answered(r *request) {
+func (c *conn) answered(r *request, err error) {
 	c.mu.Lock()
 	c.held -= r.size
 	if r.method != methodListen {
 		c.waiting--
+		if err != nil {
+			c.lost++
+		}
 	}
 	if c.waiting == 0 && c.idle != nil {
 		close(c.idle)
@@ -334,19 +340,21 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	if r == nil {
 		return nil // nobody asked
 	}
-	defer c.answered(r)
-	if resp.Error != nil {
-		return c.send(appendFault(nil, faultOf(r, resp.Error)))
-	}
-	if r.frame != nil {
-		err := c.send(r.frame)
+	var err error
+	switch {
+	case resp.Error != nil:
+		err = c.send(appendFault(nil, faultOf(r, resp.Error)))
+	case r.frame != nil:
+		err = c.send(r.frame)
 		freeFrame(r.frame)
 		r.frame = nil
-		return err
+	default:
+		line := appendHead(nil, r.rawID)
+		line = append(line, resp.Result...)
+		err = c.send(append(line, "}\n"...))
 	}
-	line := appendHead(nil, r.rawID)
-	line = append(line, resp.Result...)
-	return c.send(append(line, "}\n"...))
+	c.answered(r, err)
+	return err
 }
 
 // send writes one whole line.
@@ -369,7 +377,9 @@ func (c *conn) send(line []byte) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		c.fail(err)
+		c.mu.Lock()
+		c.writeErr = err
+		c.mu.Unlock()
 		c.Close()
 	}
 	return err
@@ -480,17 +490,21 @@ func (c *conn) fail(err error) {
 	}
 }
 
-func (c *conn) failure() error {
+// verdict says how the session ended. A client that went away while nothing was
+// owed to it has ended it in order, even if something was still being said.
+func (c *conn) verdict() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
-}
-
-// left counts the accepted requests that have had no answer.
-func (c *conn) left() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting
+	owed := c.waiting + c.lost
+	switch {
+	case c.err != nil:
+		return fmt.Errorf("mcp: %w", c.err)
+	case owed > 0 && c.writeErr != nil:
+		return fmt.Errorf("mcp: %d requests were not answered: %w", owed, c.writeErr)
+	case owed > 0:
+		return fmt.Errorf("mcp: %d requests were not answered in time", owed)
+	}
+	return nil
 }
 
 // appendHead begins the line of an answer; the result and "}\n" follow.

@@ -24,7 +24,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -170,23 +169,14 @@ func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		c.drain(0)
 	}
 	c.stop()
-	late := false
 	select {
 	case <-ended:
 	case <-time.After(parting):
-		late = true
 	}
-	switch left := c.left(); {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case c.failure() != nil:
-		return fmt.Errorf("mcp: %w", c.failure())
-	case left > 0:
-		return fmt.Errorf("mcp: %d accepted calls were not answered in time", left)
-	case late:
-		return errors.New("mcp: the session did not end in time")
 	}
-	return nil
+	return c.verdict()
 }
 
 // listing returns the stored list, and makes it if there is none.
