@@ -16,9 +16,9 @@ import (
 func TestRulesAsGit(t *testing.T) {
 	git := needTool(t, "git")
 	rng := rand.New(rand.NewPCG(7, 11))
-	rounds := 60
+	rounds := 25
 	if testing.Short() {
-		rounds = 10
+		rounds = 6
 	}
 	hits := 0
 	for range rounds {

@@ -216,7 +216,7 @@ var twinWords = []string{"foo", "bar", "Foo", "FOO", "kiss", "\u212Ai\u017Fs", "
 
 func TestTwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	rounds := 40
+	rounds := 20
 	if testing.Short() {
 		rounds = 8
 	}
