@@ -305,8 +305,6 @@ func FuzzDecodeWide(f *testing.F) {
 			t.Fatalf("decodeWide(%x) = %q, want %q", p, got, want)
 		}
 		// In pieces it gives the same.
-		h := guesttest.New()
-		h.Put("f", "\xff\xfe"+string(p))
 		var out, odd []byte
 		for rest := p; ; {
 			n := min(int(step)+1, len(rest))

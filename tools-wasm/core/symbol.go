@@ -9,7 +9,7 @@ import "strings"
 // declares reports whether line declares name at the top level. For a method of
 // Go name may be Type.Method.
 func declares(line, name string) bool {
-	if line == "" || name == "" || line[0] == ' ' || line[0] == '\t' {
+	if line == "" || name == "" || len(name) > len(line) || line[0] == ' ' || line[0] == '\t' {
 		return false
 	}
 	for _, comment := range []string{"//", "/*", "*", "--", ";", "%", `"""`, "'''"} {
@@ -135,7 +135,7 @@ func findSymbol(lines []string, name, file string) []span {
 // declaredOver reports whether line i is the second of a function of C written
 // over three lines: the type, the name with its arguments, the brace.
 func declaredOver(lines []string, i int, name string) bool {
-	if i == 0 || i+1 >= len(lines) || !strings.HasPrefix(lines[i], name+"(") || !strings.HasPrefix(lines[i+1], "{") {
+	if i == 0 || i+1 >= len(lines) || len(name) >= len(lines[i]) || !strings.HasPrefix(lines[i], name+"(") || !strings.HasPrefix(lines[i+1], "{") {
 		return false
 	}
 	before := lines[i-1]
