@@ -32,17 +32,22 @@ func (p *parser) code(r *reader) {
 	p.bodies = n
 	c := &p.Code
 	for i := range n {
+		length := r.off
 		size := r.u32()
 		s := scanner{reader: reader{p: r.bytes(size)}, types: p}
 		if r.err != nil {
 			return
 		}
 		s.size = int(size)
+		start := r.off - s.size
 		s.locals = len(p.types[p.funcTypes[i]].Params)
 		s.scan()
 		if s.err != nil {
 			r.fail("function %d: %s", i, s.err.Text)
 			return
+		}
+		if s.grows != nil {
+			p.grows = append(p.grows, growSite{length: length, start: start, end: r.off, at: s.grows})
 		}
 		c.Bytes += s.size
 		c.LargestBody = max(c.LargestBody, s.size)
@@ -69,7 +74,7 @@ type scanner struct {
 	open   []frame
 	nloops int // of open
 	height int
-	dead   bool // code up to the end of the block cannot be reached
+	grows  []int // where memory.grow stands in the body
 }
 
 // frame is one open block.
@@ -109,7 +114,6 @@ func (s *scanner) move(pop, push int) {
 
 func (s *scanner) unreachable() {
 	s.height = s.open[len(s.open)-1].base
-	s.dead = true
 }
 
 func (s *scanner) enter(loop bool) {
@@ -211,10 +215,9 @@ func (s *scanner) instruction() {
 	case op == 0x0f: // return
 		s.unreachable()
 	case op == 0x10: // call
-		if t, ok := s.types.funcType(s.u32()); ok {
+		if i := s.types.funcIndex(&s.reader); s.err == nil {
+			t, _ := s.types.funcType(i)
 			s.call(t)
-		} else {
-			s.fail("a function is called that does not exist")
 		}
 	case op == 0x11: // call_indirect
 		t := s.u32()
@@ -258,6 +261,8 @@ func (s *scanner) instruction() {
 		}
 		if op == 0x3f {
 			s.move(0, 1)
+		} else {
+			s.grows = append(s.grows, s.off-2)
 		}
 	case op == 0x41:
 		s.signed(5)
@@ -282,7 +287,7 @@ func (s *scanner) instruction() {
 		s.move(0, 1)
 	case op == 0xd1: // ref.is_null
 	case op == 0xd2: // ref.func
-		s.u32()
+		s.types.funcIndex(&s.reader)
 		s.move(0, 1)
 	case op == 0xfc:
 		s.misc()

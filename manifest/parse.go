@@ -234,6 +234,17 @@ func CheckGlob(g string) string {
 			return fmt.Sprintf("the glob %q has an empty, . or .. component", g)
 		}
 	}
+	depth := 0
+	for _, r := range g {
+		switch {
+		case r == '{':
+			depth++
+		case r == '}':
+			depth--
+		case r == '/' && depth > 0:
+			return fmt.Sprintf("the glob %q has a group that spans components", g)
+		}
+	}
 	if !doublestar.ValidatePattern(g) {
 		return fmt.Sprintf("%q is no valid glob", g)
 	}

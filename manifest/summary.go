@@ -117,21 +117,20 @@ type Custom struct {
 
 // Summary is what a module's bytes say without running or compiling them.
 type Summary struct {
-	Size         int // bytes of the module
-	Imports      []Import
-	Exports      []Export
-	Memories     []Limits32
-	Tables       []Limits32
-	Customs      []Custom
-	Types        int
-	Functions    int // defined ones
-	Globals      int // defined ones
-	Elements     int // items in all element segments
-	Segments     int // data segments
-	DataBytes    int
-	Start        bool // has a start function, which runs while the module is instantiated
-	Code         CodeStats
-	mutableTable bool
+	Size      int // bytes of the module
+	Imports   []Import
+	Exports   []Export
+	Memories  []Limits32
+	Tables    []Limits32
+	Customs   []Custom
+	Types     int
+	Functions int // defined ones
+	Globals   int // defined ones
+	Elements  int // items in all element segments
+	Segments  int // data segments
+	DataBytes int
+	Start     bool // has a start function, which runs while the module is instantiated
+	Code      CodeStats
 }
 
 // Caps on counts, so that a summary costs no more memory than a few times the
@@ -159,7 +158,15 @@ func Summarize(wasm []byte) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	p := &parser{Summary: Summary{Size: len(wasm)}}
+	p, err := parse(len(wasm), all)
+	if err != nil {
+		return Summary{}, err
+	}
+	return p.Summary, nil
+}
+
+func parse(size int, all []section) (*parser, error) {
+	p := &parser{Summary: Summary{Size: size}}
 	for _, s := range all {
 		if s.id == sectCustom {
 			p.Customs = append(p.Customs, Custom{Name: s.name, Size: len(s.content)})
@@ -172,11 +179,11 @@ func Summarize(wasm []byte) (Summary, error) {
 		}
 		if r.err != nil {
 			r.err.Text = sectionNames[s.id] + " section: " + r.err.Text
-			return Summary{}, r.err
+			return nil, r.err
 		}
 	}
 	if len(p.funcTypes) != p.bodies {
-		return Summary{}, invalid("%d functions are declared and %d have code", len(p.funcTypes), p.bodies)
+		return nil, invalid("%d functions are declared and %d have code", len(p.funcTypes), p.bodies)
 	}
 	for i := range p.Exports {
 		e := &p.Exports[i]
@@ -185,11 +192,11 @@ func Summarize(wasm []byte) (Summary, error) {
 		}
 		t, ok := p.funcType(e.Index)
 		if !ok {
-			return Summary{}, invalid("export %q names function %d, which does not exist", clip(e.Name), e.Index)
+			return nil, invalid("export %q names function %d, which does not exist", clip(e.Name), e.Index)
 		}
 		e.Type = t
 	}
-	return p.Summary, nil
+	return p, nil
 }
 
 type parser struct {
@@ -198,6 +205,19 @@ type parser struct {
 	imported  []uint32 // type indexes of the imported functions
 	funcTypes []uint32 // type indexes of the defined functions
 	bodies    int
+	grows     []growSite
+
+	tableTypes []byte
+}
+
+// funcIndex reads the index of a function and checks it. Every index must be
+// valid in the module as given, because [BoundGrowth] adds one more function.
+func (p *parser) funcIndex(r *reader) uint32 {
+	i := r.u32()
+	if n := len(p.imported) + len(p.funcTypes); r.err == nil && int64(i) >= int64(n) {
+		r.fail("function %d does not exist", i)
+	}
+	return i
 }
 
 func (p *parser) funcType(index uint32) (FuncType, bool) {
@@ -257,7 +277,7 @@ func (p *parser) section(id byte, r *reader) {
 		}
 	case sectTable:
 		for range r.count(maxTables, "tables") {
-			r.refType()
+			p.tableTypes = append(p.tableTypes, byte(r.refType()))
 			p.Tables = append(p.Tables, r.limits())
 		}
 	case sectMemory:
@@ -271,7 +291,7 @@ func (p *parser) section(id byte, r *reader) {
 			if r.byte() > 1 {
 				r.fail("a global's mutability is neither 0 nor 1")
 			}
-			r.constExpr()
+			p.constExpr(r)
 			if r.err != nil {
 				return
 			}
@@ -295,7 +315,7 @@ func (p *parser) section(id byte, r *reader) {
 		}
 	case sectStart:
 		p.Start = true
-		r.u32()
+		p.funcIndex(r)
 	case sectElement:
 		for range r.count(maxElements, "element segments") {
 			p.element(r)
@@ -318,7 +338,7 @@ func (p *parser) section(id byte, r *reader) {
 				r.fail("data segment kind %d is not supported", flag)
 			}
 			if flag != 1 {
-				r.constExpr()
+				p.constExpr(r)
 			}
 			p.DataBytes += len(r.bytes(r.u32()))
 			if r.err != nil {
@@ -373,10 +393,12 @@ func (r *reader) valType() ValType {
 	return 0
 }
 
-func (r *reader) refType() {
-	if v := r.valType(); r.err == nil && v != FuncRef && v != ExternRef {
+func (r *reader) refType() ValType {
+	v := r.valType()
+	if r.err == nil && v != FuncRef && v != ExternRef {
 		r.fail("%s is no reference type", v)
 	}
+	return v
 }
 
 func (r *reader) valTypes() []ValType {
@@ -405,13 +427,15 @@ func (r *reader) limits() Limits32 {
 }
 
 // constExpr reads a constant expression up to its end.
-func (r *reader) constExpr() {
+func (p *parser) constExpr(r *reader) {
 	for range 3 {
 		switch op := r.byte(); op {
 		case 0x0b:
 			return
-		case 0x23, 0xd2:
+		case 0x23:
 			r.u32()
+		case 0xd2:
+			p.funcIndex(r)
 		case 0x41:
 			r.signed(5)
 		case 0x42:
@@ -449,7 +473,7 @@ func (p *parser) element(r *reader) {
 		if explicit {
 			r.u32()
 		}
-		r.constExpr()
+		p.constExpr(r)
 	}
 	if passive || explicit {
 		if exprs {
@@ -462,9 +486,9 @@ func (p *parser) element(r *reader) {
 	p.Elements += n
 	for range n {
 		if exprs {
-			r.constExpr()
+			p.constExpr(r)
 		} else {
-			r.u32()
+			p.funcIndex(r)
 		}
 		if r.err != nil {
 			return

@@ -1,0 +1,149 @@
+package hostfuncs
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
+)
+
+// maxEdits bounds the edits of one call of Edit: a refactoring of a large file
+// has some hundred.
+const maxEdits = 10_000
+
+// files gives the overlay that file functions work on.
+func (c *Call) files() (*workspace.Overlay, error) {
+	if c.Files == nil {
+		return nil, tool.Errorf(tool.GrantMissing, "no access to files was granted").
+			WithNext("ask a person to grant fs.read or fs.write")
+	}
+	return c.Files, nil
+}
+
+// Stat tells what stands at path.
+func (c *Call) Stat(ctx context.Context, path string) (workspace.Info, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Info{}, err
+	}
+	return o.Stat(ctx, path)
+}
+
+// List returns a page of a directory. Names that the grant does not let the
+// guest look at are left out and counted.
+func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions) (workspace.Page, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Page{}, err
+	}
+	page, err := o.List(ctx, path, opts)
+	if err != nil {
+		return page, err
+	}
+	kept := page.Entries[:0]
+	for _, e := range page.Entries {
+		if o.Allows(workspace.VerbStat, e.Path, "", e.ID) == nil {
+			kept = append(kept, e)
+		} else {
+			page.Skipped.Denied++
+		}
+	}
+	page.Entries = kept
+	return page, nil
+}
+
+// ReadAt copies bytes of a file into p, which may be a view into the guest's
+// memory: it is written before ReadAt returns and not kept. It returns 0 at the
+// end of the file.
+func (c *Call) ReadAt(ctx context.Context, path string, p []byte, off int64) (int, error) {
+	o, err := c.files()
+	if err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, tool.PathErrorf(tool.InvalidArguments, path, "offset %d is below zero", off).
+			WithNext("read from offset 0 or above")
+	}
+	n, err := o.ReadAt(ctx, path, p, off)
+	c.used.BytesRead += int64(n)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// Write creates a file, or replaces its content if overwrite is set. data must
+// stay unchanged afterwards.
+func (c *Call) Write(ctx context.Context, path string, data []byte, overwrite bool) (workspace.Change, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	return o.Write(ctx, path, data, overwrite)
+}
+
+// Edit replaces literal text in a file.
+func (c *Call) Edit(ctx context.Context, path string, edits []workspace.Edit) (workspace.Change, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	if len(edits) > maxEdits {
+		return workspace.Change{}, tool.PathErrorf(tool.TooLarge, path, "%d edits; at most %d are allowed", len(edits), maxEdits)
+	}
+	return o.Edit(ctx, path, edits)
+}
+
+// Remove removes a name, or a tree if recursive is set.
+func (c *Call) Remove(ctx context.Context, path string, recursive bool) (workspace.Change, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	return o.Remove(ctx, path, recursive)
+}
+
+// Rename moves a name; both ends must be granted.
+func (c *Call) Rename(ctx context.Context, from, to string, overwrite bool) (workspace.Change, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	return o.Rename(ctx, from, to, overwrite)
+}
+
+// Mkdir makes a directory and its parents.
+func (c *Call) Mkdir(ctx context.Context, path string) error {
+	o, err := c.files()
+	if err != nil {
+		return err
+	}
+	return o.Mkdir(ctx, path)
+}
+
+// Diff shows the call's changes so far, at most limit bytes.
+func (c *Call) Diff(limit int) (string, error) {
+	o, err := c.files()
+	if err != nil {
+		return "", err
+	}
+	if limit <= 0 || limit > maxDiff {
+		return "", tool.Errorf(tool.InvalidArguments, "a diff of %d bytes; it must be 1 to %d", limit, maxDiff)
+	}
+	return o.Diff(limit), nil
+}
+
+// maxDiff bounds a diff: more than any result may hold.
+const maxDiff = 4 << 20
+
+// Discard forgets the call's changes.
+func (c *Call) Discard() error {
+	o, err := c.files()
+	if err != nil {
+		return err
+	}
+	o.Discard()
+	return nil
+}

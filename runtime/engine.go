@@ -1,0 +1,195 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Options shape an [Engine]. The zero value works, without a cache.
+type Options struct {
+	CacheDir string // compiled forms, below the user's cache folder; "" = none
+	StateDir string // the key that authenticates them, and scratch space; "" = no cache
+	Limits   Limits
+
+	// Notice takes remarks for a person, one line each: a slow first compile, a
+	// cache that is not used. It may be nil; it must be safe for concurrent use.
+	Notice func(string)
+}
+
+// Engine loads modules and runs their calls. It is safe for concurrent use.
+type Engine struct {
+	limits  Limits
+	notice  func(string)
+	cache   *cache
+	admit   *admission
+	compile chan struct{} // as many as may compile at once
+
+	life context.Context // ends when the engine closes
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool
+	modules map[*module]struct{}
+	busy    sync.WaitGroup // calls and compilations
+}
+
+var errClosing = tool.Errorf(tool.Cancelled, "the runtime is closing")
+
+// New makes an Engine. The error is one of the options; a cache that cannot be
+// used is told through Notice and done without. ctx bounds nothing but New.
+func New(_ context.Context, o Options) (*Engine, error) {
+	e := &Engine{
+		limits:  o.Limits.withDefaults(),
+		notice:  o.Notice,
+		compile: make(chan struct{}, max(1, goruntime.NumCPU()/2)),
+		modules: map[*module]struct{}{},
+	}
+	if e.notice == nil {
+		e.notice = func(string) {}
+	}
+	if e.limits.MemoryBytes > maxMemory || e.limits.OutputBytes > maxOutput || e.limits.Time > maxTime {
+		return nil, fmt.Errorf("runtime: limits are above %d MiB of memory, %d MiB of output or %s", maxMemory>>20, maxOutput>>20, maxTime)
+	}
+	e.admit = newAdmission(e.limits.Total, e.limits.Queue)
+	e.life, e.end = context.WithCancelCause(context.Background())
+	if o.CacheDir != "" && o.StateDir != "" {
+		var err error
+		if e.cache, err = openCache(o.CacheDir, o.StateDir); err != nil {
+			e.notice(fmt.Sprintf("compiled modules are not kept: %v", err))
+		}
+	}
+	return e, nil
+}
+
+// closeGrace is how long Close waits for guests that were told to stop. They
+// stop within milliseconds, but for the edge that the package comment names.
+const closeGrace = 5 * time.Second
+
+// Close stops running guests and gives everything back. Calls in flight end
+// with cancelled. Close returns an error if a guest did not stop; its memory is
+// then left to it, because taking it would crash the process.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	modules := make([]*module, 0, len(e.modules))
+	for m := range e.modules {
+		modules = append(modules, m)
+	}
+	e.mu.Unlock()
+	e.end(errClosing)
+
+	idle := make(chan struct{})
+	go func() {
+		e.busy.Wait()
+		close(idle)
+	}()
+	t := time.NewTimer(closeGrace)
+	defer t.Stop()
+	select {
+	case <-idle:
+	case <-t.C:
+		return errors.New("runtime: a module did not stop")
+	}
+	var errs []error
+	for _, m := range modules {
+		errs = append(errs, m.Close())
+	}
+	e.cache.close()
+	return errors.Join(errs...)
+}
+
+// begin counts something that Close waits for; done must be called.
+func (e *Engine) begin() (done func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errClosing
+	}
+	e.busy.Add(1)
+	return e.busy.Done, nil
+}
+
+// LoadOptions say how a module is loaded.
+type LoadOptions struct {
+	// Trusted is for modules that are part of this program: they may state
+	// limits above the engine's.
+	Trusted bool
+}
+
+// Load checks a module and its manifest, and neither compiles nor runs it. The
+// error is a [tool.Error] with invalid_module. Load keeps no reference to wasm.
+func (e *Engine) Load(ctx context.Context, wasm []byte, o LoadOptions) (Module, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	about, limits, err := examine(wasm, e.limits, o.Trusted)
+	if err != nil {
+		return nil, err
+	}
+	if o.Trusted {
+		limits.Compile *= 10 // a slow machine must not lose the built-in tools
+	}
+	m, err := e.load(wasm, limits)
+	if err != nil {
+		return nil, err
+	}
+	m.manifest, m.trusted = about, o.Trusted
+	return m, nil
+}
+
+// load makes a module of bytes that were examined.
+func (e *Engine) load(wasm []byte, l Limits) (*module, error) {
+	code, err := manifest.Strip(wasm)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{engine: e, digest: tool.DigestOf(wasm), code: code, limits: l}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errClosing
+	}
+	e.modules[m] = struct{}{}
+	return m, nil
+}
+
+// Module is a loaded module. It is safe for concurrent use.
+type Module interface {
+	// Digest is the module's identity: the SHA-256 of its bytes as given.
+	Digest() tool.Digest
+
+	// Manifest is what the module says about itself. It must not be changed.
+	Manifest() manifest.Manifest
+
+	// Run runs one call in a sandbox of its own. Whatever the guest does is a
+	// result; an error means that the caller asked for what cannot be. Zero
+	// limits of the call mean the module's.
+	Run(context.Context, *hostfuncs.Call) (tool.Result, Usage, error)
+
+	// Prepare compiles the module if that has not happened yet.
+	Prepare(context.Context) error
+
+	// Close gives the compiled form back, once the calls in flight have ended.
+	Close() error
+}
+
+// Usage is what a call took.
+type Usage struct {
+	MemoryPeak  int64 // bytes of linear memory
+	HostCalls   int64
+	BytesRead   int64 // from files
+	OutputBytes int64 // of the response
+	Duration    time.Duration
+}

@@ -1,0 +1,386 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
+	"github.com/wasmtools/wasmtools/workspace/search"
+)
+
+// hostFunc is one function that guests can import. call gets the lease of the
+// running call, the guest's arguments, and returns the function's result.
+type hostFunc struct {
+	sig  string // see signature
+	kind hostfuncs.Kind
+	call func(l *lease, mem guestMemory, arg []uint64) uint64
+}
+
+const (
+	abiModule  = "wasmtools_v1"
+	wasiModule = "wasi_snapshot_preview1"
+	offered    = abiModule + " and " + wasiModule
+)
+
+// hostModules is everything that a guest can import.
+var hostModules = map[string]map[string]hostFunc{}
+
+func init() {
+	hostModules[abiModule] = abiFunctions
+	hostModules[wasiModule] = wasiFunctions
+}
+
+// Bounds on what one host function takes and gives.
+const (
+	maxPath   = 4_096
+	maxText   = 256 << 10 // of a log line or progress note; the quota of all of them
+	maxJSON   = 1 << 20   // of options and search requests
+	maxEdits  = 16 << 20  // of the edits' JSON
+	maxEdit   = 10_000    // edits
+	maxResult = 8 << 20   // of a result that waits to be read
+)
+
+// instantiateHost makes the host functions that the module imports, and no
+// others, available in r.
+func instantiateHost(ctx context.Context, r wazero.Runtime, imports []manifest.Import) error {
+	for name, set := range hostModules {
+		b := r.NewHostModuleBuilder(name)
+		used := map[string]bool{}
+		for _, im := range imports {
+			if im.Module != name || used[im.Name] {
+				continue
+			}
+			used[im.Name] = true
+			f := set[im.Name]
+			b.NewFunctionBuilder().WithGoModuleFunction(f.bind(im.Name), apiTypes(im.Type.Params), apiTypes(im.Type.Results)).Export(im.Name)
+		}
+		if len(used) == 0 {
+			continue
+		}
+		if _, err := b.Instantiate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func apiTypes(vs []manifest.ValType) []api.ValueType {
+	out := make([]api.ValueType, len(vs))
+	for i, v := range vs {
+		out[i] = api.ValueType(v)
+	}
+	return out
+}
+
+// bind is the boundary between the engine and a host function. It finds the
+// call, counts, stops a call whose time is over, and turns a panic of ours into
+// the end of this call.
+func (f hostFunc) bind(name string) api.GoModuleFunc {
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		l := leaseOf(ctx)
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if s, ok := p.(*stop); ok {
+				panic(s)
+			}
+			err := fmt.Errorf("host function %s: %v\n%s", name, p, debug.Stack())
+			panic(&stop{err: tool.Errorf(tool.Internal, "the host function %s failed", name).Because(err)})
+		}()
+		if err := l.call.Enter(l.ctx, f.kind); err != nil {
+			l.refuse(err, f.kind)
+			if f.kind == hostfuncs.Work {
+				stack[0] = l.fail(err)
+				return
+			}
+		}
+		v := f.call(l, guestMemory{mod.Memory(), name}, stack)
+		if len(stack) > 0 {
+			stack[0] = v
+		}
+	}
+}
+
+// refuse ends the guest at once if its time is over, or if it goes on after it
+// was told that it is over a quota.
+func (l *lease) refuse(err error, k hostfuncs.Kind) {
+	if l.ctx.Err() != nil {
+		panic(l.timeUp())
+	}
+	if l.toldQuota || k == hostfuncs.Support {
+		panic(&stop{err: tool.AsError(err)})
+	}
+	l.toldQuota = true
+}
+
+// guestMemory reads and writes the guest's memory for one host function.
+// Pointers outside it end the guest: whoever passes them has lost its way.
+type guestMemory struct {
+	api.Memory
+	function string
+}
+
+// view gives n bytes at ptr. It is valid until the host function returns.
+func (g guestMemory) view(ptr, n uint64) []byte {
+	p, ok := g.Read(uint32(ptr), uint32(n))
+	if !ok {
+		panic(&stop{err: tool.Errorf(tool.Trap, "the module passed %s memory that it does not have (%d bytes at %d)", g.function, uint32(n), uint32(ptr))})
+	}
+	return p
+}
+
+// text copies a string of at most limit bytes.
+func (g guestMemory) text(ptr, n uint64, limit uint32) (string, error) {
+	if uint32(n) > limit {
+		return "", tool.Errorf(tool.TooLarge, "%s was given %d bytes where %d are allowed", g.function, uint32(n), limit)
+	}
+	return string(g.view(ptr, n)), nil
+}
+
+// decode reads JSON of at most limit bytes into v. No bytes at all leave v as
+// it is.
+func (g guestMemory) decode(ptr, n uint64, limit uint32, v any) error {
+	s, err := g.text(ptr, n, limit)
+	if err != nil || s == "" {
+		return err
+	}
+	if err := json.Unmarshal([]byte(s), v); err != nil {
+		return tool.Errorf(tool.InvalidArguments, "%s was given options that are not JSON of the right shape", g.function)
+	}
+	return nil
+}
+
+// fail keeps err for error_read and gives its number.
+func (l *lease) fail(err error) uint64 {
+	if cause := l.ctx.Err(); cause != nil && errors.Is(err, cause) {
+		panic(l.timeUp())
+	}
+	l.lastError = tool.AsError(err)
+	return uint64(-int64(l.lastError.Code.Number()))
+}
+
+// give keeps v as the result that result_read copies, and gives its length.
+func (l *lease) give(v any, err error) uint64 {
+	if err != nil {
+		return l.fail(err)
+	}
+	var b bytes.Buffer
+	if s, ok := v.(string); ok {
+		b.WriteString(s)
+	} else {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			return l.fail(err)
+		}
+		b.Truncate(b.Len() - 1) // the line end
+	}
+	if b.Len() > maxResult {
+		return l.fail(tool.Errorf(tool.TooLarge, "the result has %d bytes; at most %d are given", b.Len(), maxResult))
+	}
+	l.result = b.Bytes()
+	return uint64(b.Len())
+}
+
+// done gives 0 or the error's number.
+func (l *lease) done(err error) uint64 {
+	if err != nil {
+		return l.fail(err)
+	}
+	return 0
+}
+
+// abiFunctions is docs/abi.md in code.
+var abiFunctions = map[string]hostFunc{
+	"result_read": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		buf := mem.view(a[0], a[1])
+		off := min(uint64(uint32(a[2])), uint64(len(l.result)))
+		return uint64(copy(buf, l.result[off:]))
+	}},
+	"error_read": {"ii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		return uint64(copy(mem.view(a[0], a[1]), encodeError(l.lastError)))
+	}},
+	"fs_stat": {"ii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		info, err := l.call.Stat(l.ctx, path)
+		return l.give(info, err)
+	}},
+	"fs_list": {"iiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		var opts workspace.ListOptions
+		if err := mem.decode(a[2], a[3], maxJSON, &opts); err != nil {
+			return l.fail(err)
+		}
+		page, err := l.call.List(l.ctx, path, opts)
+		return l.give(page, err)
+	}},
+	"fs_read": {"iiIii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		// The file's bytes go straight into the guest's memory: this goroutine
+		// runs the guest, so nothing moves the memory before ReadAt returns.
+		n, err := l.call.ReadAt(l.ctx, path, mem.view(a[3], a[4]), int64(a[2]))
+		if err != nil {
+			return l.fail(err)
+		}
+		return uint64(n)
+	}},
+	"fs_write": {"iiiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		data := bytes.Clone(mem.view(a[2], a[3]))
+		change, err := l.call.Write(l.ctx, path, data, a[4]&1 != 0)
+		return l.give(change, err)
+	}},
+	"fs_edit": {"iiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		raw, err := mem.text(a[2], a[3], maxEdits)
+		if err != nil {
+			return l.fail(err)
+		}
+		edits, err := decodeEdits([]byte(raw))
+		if err != nil {
+			return l.fail(err)
+		}
+		change, err := l.call.Edit(l.ctx, path, edits)
+		return l.give(change, err)
+	}},
+	"fs_remove": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		change, err := l.call.Remove(l.ctx, path, a[2]&1 != 0)
+		return l.give(change, err)
+	}},
+	"fs_rename": {"iiiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		from, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		to, err := mem.text(a[2], a[3], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		change, err := l.call.Rename(l.ctx, from, to, a[4]&1 != 0)
+		return l.give(change, err)
+	}},
+	"fs_mkdir": {"ii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		return l.done(l.call.Mkdir(l.ctx, path))
+	}},
+	"fs_diff": {"i>I", hostfuncs.Work, func(l *lease, _ guestMemory, a []uint64) uint64 {
+		diff, err := l.call.Diff(int(int32(a[0])))
+		return l.give(diff, err)
+	}},
+	"fs_discard": {">I", hostfuncs.Work, func(l *lease, _ guestMemory, _ []uint64) uint64 {
+		return l.done(l.call.Discard())
+	}},
+	"search": {"ii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		var req search.Request
+		if err := mem.decode(a[0], a[1], maxJSON, &req); err != nil {
+			return l.fail(err)
+		}
+		resp, err := l.call.Search(l.ctx, req)
+		return l.give(resp, err)
+	}},
+	"emit": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		return l.done(l.call.Emit(uint32(a[0]), mem.view(a[1], a[2])))
+	}},
+	"progress": {"IIii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		note, err := mem.text(a[2], a[3], maxText)
+		if err != nil {
+			return l.fail(err)
+		}
+		return l.done(l.call.Progress(int64(a[0]), int64(a[1]), note))
+	}},
+	"log": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		text, err := mem.text(a[1], a[2], maxText)
+		if err != nil {
+			return l.fail(err)
+		}
+		return l.done(l.call.Log(uint32(a[0]), text))
+	}},
+}
+
+// encodeError is what error_read gives for an error; {} if there was none.
+func encodeError(e *tool.Error) []byte {
+	if e == nil {
+		return []byte("{}")
+	}
+	out, err := json.Marshal(struct {
+		Code    tool.Code      `json:"code"`
+		Path    string         `json:"path,omitempty"`
+		Text    string         `json:"text,omitempty"`
+		Next    string         `json:"next,omitempty"`
+		Details map[string]any `json:"details,omitempty"`
+	}{e.Code, e.Path, or2(e.Text, e.Code.Info().Meaning), or2(e.Next, e.Code.Info().Next), e.Details})
+	if err != nil {
+		return []byte(`{"code":"internal"}`)
+	}
+	return out
+}
+
+func or2(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// decodeEdits reads {"edits":[{"old","new","all"}]} one by one, because a
+// megabyte of empty objects would be forty megabytes of edits.
+func decodeEdits(raw []byte) ([]workspace.Edit, error) {
+	bad := tool.Errorf(tool.InvalidArguments, `the edits are not JSON of the form {"edits":[{"old","new","all"}]}`)
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for _, want := range []json.Token{json.Delim('{'), "edits", json.Delim('[')} {
+		if t, err := d.Token(); err != nil || t != want {
+			return nil, bad
+		}
+	}
+	var edits []workspace.Edit
+	for d.More() {
+		if len(edits) == maxEdit {
+			return nil, tool.Errorf(tool.TooLarge, "more than %d edits", maxEdit)
+		}
+		var e workspace.Edit
+		if err := d.Decode(&e); err != nil {
+			return nil, bad
+		}
+		edits = append(edits, e)
+	}
+	for _, want := range []json.Token{json.Delim(']'), json.Delim('}')} {
+		if t, err := d.Token(); err != nil || t != want {
+			return nil, bad
+		}
+	}
+	return edits, nil
+}

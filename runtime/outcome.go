@@ -1,0 +1,53 @@
+package runtime
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// outcome is the one place where the end of a guest becomes a code. runErr is
+// what the engine or a host function returned; nil means that the guest
+// answered.
+//
+// What the host saw comes before what the guest says: a quota stays a quota
+// whatever the guest answers afterwards, and a guest that fails after it was
+// refused memory has run out of it.
+func (l *lease) outcome(runErr error) *tool.Error {
+	if over := l.call.Over(); over != nil {
+		return over
+	}
+	if runErr == nil {
+		return nil
+	}
+	err := l.explain(runErr)
+	if err.Code == tool.Trap && l.memory.refused {
+		return tool.Errorf(tool.MemoryLimit, "the module needed more than its %d MiB of memory", l.memory.limit>>20).Because(runErr)
+	}
+	return err
+}
+
+func (l *lease) explain(runErr error) *tool.Error {
+	// A stop that a host function made, or an error of our own.
+	var own *tool.Error
+	if errors.As(runErr, &own) {
+		return own
+	}
+	// The engine closes the instance when the context ends, and says no more
+	// than that it did.
+	if l.ctx.Err() != nil {
+		return ended(l.ctx)
+	}
+	text := runErr.Error()
+	line, _, _ := strings.Cut(text, "\n")
+	switch {
+	case strings.Contains(line, "stack overflow"):
+		return tool.Errorf(tool.Trap, "the module ran out of stack, as endless recursion does").Because(runErr)
+	case strings.HasPrefix(line, "wasm error: "):
+		return tool.Errorf(tool.Trap, "the module failed: %s", strings.TrimPrefix(line, "wasm error: ")).Because(runErr)
+	case strings.Contains(line, "recovered by wazero"):
+		return tool.Errorf(tool.Internal, "the engine failed").Because(runErr)
+	}
+	return tool.Errorf(tool.Trap, "the module failed while it was set up or run").Because(runErr)
+}

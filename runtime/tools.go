@@ -1,0 +1,131 @@
+package runtime
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
+)
+
+// ToolOptions say under which conditions a module's tools run.
+type ToolOptions struct {
+	Source    tool.Source
+	Workspace *workspace.Workspace // nil: none
+	Grant     func(toolName string) hostfuncs.Grant
+	Used      func(toolName string, inv tool.Invocation, u Usage) // told after every run; may be nil
+}
+
+// Tools turns the tools of a module into [tool.Tool] values, in the order of
+// the manifest. Those that can change files are [tool.Previewer]s: their
+// changes are made on an overlay and returned, never committed.
+func Tools(m Module, o ToolOptions) []tool.Tool {
+	about := m.Manifest()
+	out := make([]tool.Tool, len(about.Tools))
+	for i, t := range about.Tools {
+		g := guestTool{module: m, index: i, about: t, options: o}
+		if o.Grant != nil {
+			g.grant = o.Grant(t.Name)
+		}
+		if changesFiles(t) {
+			out[i] = &previewedTool{g}
+			continue
+		}
+		g.grant.Write = nil
+		out[i] = &g
+	}
+	return out
+}
+
+func changesFiles(t manifest.Tool) bool {
+	return t.Effects.Any(tool.Writes | tool.Destroys)
+}
+
+// guestTool is a tool without effects on files.
+type guestTool struct {
+	module  Module
+	index   int
+	about   manifest.Tool
+	grant   hostfuncs.Grant
+	options ToolOptions
+}
+
+func (g *guestTool) Definition() tool.Definition { return g.about.Definition() }
+
+func (g *guestTool) Origin() tool.Origin {
+	o := tool.Origin{Source: g.options.Source, Name: g.module.Manifest().Name, Module: g.module.Digest()}
+	if m, ok := g.module.(*module); ok {
+		o.Trusted = m.trusted
+	}
+	return o
+}
+
+// Call implements [tool.Tool].
+func (g *guestTool) Call(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Result, error) {
+	p, err := g.run(ctx, inv, s)
+	return p.Result, err
+}
+
+// maxPreviewDiff is how much of a diff is made for a person to look at.
+const maxPreviewDiff = 256 << 10
+
+// run runs the call on an overlay of its own.
+func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
+	call := &hostfuncs.Call{
+		Invocation: inv, Tool: g.index, Grant: g.grant, Sink: s,
+		Files: hostfuncs.NewOverlay(g.options.Workspace, g.grant),
+	}
+	if call.Files != nil {
+		defer call.Files.Close()
+	}
+	r, u, err := g.module.Run(ctx, call)
+	if g.options.Used != nil {
+		g.options.Used(g.about.Name, inv, u)
+	}
+	p := tool.Preview{Result: r}
+	if err != nil || r.IsError || call.Files == nil {
+		return p, err // an error drops what the call would have changed
+	}
+	if w := call.Files.WriteSet(); !w.Empty() {
+		p.Writes = w
+		p.Diff = call.Files.Diff(maxPreviewDiff)
+	}
+	return p, nil
+}
+
+// previewedTool is a tool that changes files.
+type previewedTool struct{ guestTool }
+
+var (
+	_ tool.Tool      = (*guestTool)(nil)
+	_ tool.Previewer = (*previewedTool)(nil)
+)
+
+// Preview implements [tool.Previewer].
+func (p *previewedTool) Preview(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
+	v, err := p.run(ctx, inv, s)
+	if err == nil {
+		v.Binding = binding(p.module.Digest(), inv, v.Writes)
+	}
+	return v, err
+}
+
+// Call answers what a preview answers, if that changes nothing. Changes are
+// never made here: whoever calls has to preview, ask and commit.
+func (p *previewedTool) Call(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Result, error) {
+	v, err := p.run(ctx, inv, s)
+	if err == nil && !v.Writes.Empty() {
+		return tool.ErrorResult(tool.Errorf(tool.ApprovalRequired, "%s would change %d names, and nobody was asked", p.about.Name, len(v.Writes.Entries))), nil
+	}
+	return v.Result, err
+}
+
+// binding names exactly this call of this module with exactly these changes.
+func binding(module tool.Digest, inv tool.Invocation, w *tool.WriteSet) tool.Digest {
+	h := sha256.New()
+	fmt.Fprintf(h, "wasmtools preview 1\n%s\n%q\n%s\n%s\n", module, inv.Tool, inv.Input, w.Binding())
+	return tool.SumDigest([sha256.Size]byte(h.Sum(nil)))
+}
