@@ -147,6 +147,7 @@ func randomRound(t *testing.T, opts Options, seed uint64) (ok, committed int) {
 	b.w.noExchange = seed%5 == 4
 	randomTree(b, r)
 	outside := tree(t, b.O)
+	defer b.w.Close()
 	for range 3 { // commits on one tree
 		o := b.overlay()
 		var log, known []string
@@ -210,6 +211,7 @@ func randomRound(t *testing.T, opts Options, seed uint64) (ok, committed int) {
 		if !o.WriteSet().Empty() {
 			committed++
 		}
+		o.Close()
 		diskView(t, b.W, ".", &got)
 		sort.Strings(want)
 		sort.Strings(got)
