@@ -12,6 +12,8 @@ func (m *Module) addCountdown(quantum int32) (polls, leaves int) {
 		module: m,
 		yield:  m.imported(functions),
 		global: m.count[globals],
+
+		quantum: int64(quantum),
 	}
 	// Neither moved nor polled, for it does not exist yet.
 	c.refill = m.count[functions] + 1
@@ -32,7 +34,7 @@ func (m *Module) addCountdown(quantum int32) (polls, leaves int) {
 	}
 	c.addPolls()
 
-	m.functions = append(m.functions, function{typ: refills, body: c.refillBody(quantum)})
+	m.functions = append(m.functions, function{typ: refills, body: c.refillBody()})
 	m.exports = append(m.exports, moduleExport{CountdownExport, Global, c.global})
 	m.count[types] += 2
 	m.count[globals]++
@@ -44,9 +46,11 @@ func (m *Module) addCountdown(quantum int32) (polls, leaves int) {
 type countdown struct {
 	module *Module
 	yield  uint32 // the imported function
-	refill uint32 // the function that refills
+	refill uint32 // the function that refills after bulk operations
 	global uint32 // the countdown itself
 	polls  int    // so far
+
+	quantum int64
 }
 
 // move gives a function's new index.
@@ -166,25 +170,30 @@ func (c *countdown) rewrite(w *rewriter, f *function) {
 
 // unpolled is how much code a direct call runs at most without a poll.
 func (c *countdown) unpolled(in instruction) int {
-	if in.op == opRefFunc || in.x < c.yield {
-		return 0
-	}
-	if f := &c.module.functions[in.x-c.yield]; f.isLeaf {
+	defined := c.module.functions
+	if i := int(in.x) - int(c.yield); in.op.isCall() && i >= 0 && i < len(defined) && defined[i].isLeaf {
 		return leafBytes
 	}
 	return 0
 }
 
-// poll adds a poll: one unit.
+// poll adds a poll that takes one unit. The refill stands here and not in a
+// function of ours: a call of one costs registers even where it is not made.
 func (c *countdown) poll(w *rewriter) {
 	w.put(opGlobalGet, c.global)
 	w.constant(1)
 	w.op(opI32Sub)
 	w.put(opGlobalSet, c.global)
-	c.check(w)
+	c.whenRunOut(w)
+	w.constant(c.quantum)
+	w.put(opGlobalSet, c.global)
+	c.ask(w)
+	w.op(opEnd)
+	c.polls++
 }
 
-// pollBulk adds the poll behind a bulk operation: one unit and those of the length.
+// pollBulk adds the poll behind a bulk operation, which takes one unit and those
+// of the length. The countdown may be far below zero then.
 func (c *countdown) pollBulk(w *rewriter, length uint32, unit int64) {
 	w.put(opGlobalGet, c.global)
 	w.put(opLocalGet, length)
@@ -194,44 +203,44 @@ func (c *countdown) pollBulk(w *rewriter, length uint32, unit int64) {
 	w.constant(1)
 	w.op(opI32Sub)
 	w.put(opGlobalSet, c.global)
-	c.check(w)
-}
-
-// check adds the second half of every poll: refill what has run out.
-func (c *countdown) check(w *rewriter) {
-	w.put(opGlobalGet, c.global)
-	w.constant(0)
-	w.op(opI32LeS)
-	w.op(opIf)
-	w.out = append(w.out, emptyBlock)
+	c.whenRunOut(w)
 	w.put(opCall, c.refill)
 	w.op(opEnd)
 	c.polls++
 }
 
-// refillBody is the function that polls call when the countdown has run out. It
-// adds a quantum and yields until something is left, which after anything but a
-// bulk operation is once.
-func (c *countdown) refillBody(quantum int32) []byte {
+// refillBody is the function behind it: it adds quanta, and asks for each, until
+// something is left.
+func (c *countdown) refillBody() []byte {
 	var w rewriter
-	w.op(opLoop)
-	w.out = append(w.out, emptyBlock)
+	w.begin(opLoop)
 	w.put(opGlobalGet, c.global)
-	w.constant(int64(quantum))
+	w.constant(c.quantum)
 	w.op(opI32Add)
 	w.put(opGlobalSet, c.global)
-	w.put(opCall, c.yield)
-	w.op(opIf)
-	w.out = append(w.out, emptyBlock)
-	w.op(opUnreachable)
+	c.ask(&w)
+	c.whenRunOut(&w)
+	w.put(opBr, 1)
 	w.op(opEnd)
-	w.put(opGlobalGet, c.global)
-	w.constant(0)
-	w.op(opI32LeS)
-	w.put(opBrIf, 0)
 	w.op(opEnd)
 	w.op(opEnd)
 	return w.out
+}
+
+// whenRunOut begins what is done if the countdown has run out.
+func (c *countdown) whenRunOut(w *rewriter) {
+	w.put(opGlobalGet, c.global)
+	w.constant(0)
+	w.op(opI32LeS)
+	w.begin(opIf)
+}
+
+// ask lets the host decide whether the guest goes on.
+func (c *countdown) ask(w *rewriter) {
+	w.put(opCall, c.yield)
+	w.begin(opIf)
+	w.op(opUnreachable)
+	w.op(opEnd)
 }
 
 // addLocal adds an i32 to a function and returns its index.
@@ -276,6 +285,9 @@ func (w *rewriter) name(in instruction, function uint32) {
 	w.put(in.op, function)
 	w.copied = in.end
 }
+
+// begin opens a block that takes and gives nothing.
+func (w *rewriter) begin(op opcode) { w.out = append(w.out, byte(op), emptyBlock) }
 
 func (w *rewriter) op(op opcode) { w.out = append(w.out, byte(op)) }
 

@@ -10,8 +10,8 @@ import (
 // stands in the detail "feature" of the error.
 type Feature string
 
-// The features that are refused by name. Everything else that is refused is
-// either damaged or unknown.
+// The features that are refused by name, the last two only if a countdown is
+// wanted. Everything else that is refused is either damaged or unknown.
 const (
 	GarbageCollection Feature = "garbage collection"
 	RecursiveTypes    Feature = "recursive type groups"
@@ -22,6 +22,7 @@ const (
 	RelaxedSIMD       Feature = "relaxed SIMD"
 	SharedTables      Feature = "shared tables"
 	AtomicWait        Feature = "waiting on memory"
+	Exceptions        Feature = "exception handling"
 )
 
 // malformed is the error about bytes that are no valid module.

@@ -84,6 +84,11 @@ func Instrument(m *Module, p Plan) (Info, error) {
 	if err := m.checkPlan(p); err != nil {
 		return Info{}, err
 	}
+	return m.apply(p), nil
+}
+
+// apply does what a plan says.
+func (m *Module) apply(p Plan) Info {
 	info := Info{Functions: len(m.functions), CodeBefore: m.CodeSize()}
 	for i := range m.tables {
 		t := &m.tables[i]
@@ -107,7 +112,7 @@ func Instrument(m *Module, p Plan) (Info, error) {
 		info.Polls, info.Leaves = m.addCountdown(p.Quantum)
 	}
 	info.CodeAfter = m.CodeSize()
-	return info, nil
+	return info
 }
 
 // checkPlan refuses what cannot be instrumented before anything is changed.
@@ -132,10 +137,35 @@ func (m *Module) checkPlan(p Plan) error {
 			return refused("table %d has %d elements, at most %d", i, t.min, p.TableMax)
 		}
 	}
-	if p.Countdown && (m.uses[opWait32] || m.uses[opWait64]) {
-		return refused("%s: a guest that waits cannot be stopped", AtomicWait).
-			With("feature", string(AtomicWait)).
-			WithNext("build the module without threads")
+	if p.Countdown {
+		return m.checkStoppable()
+	}
+	return nil
+}
+
+// checkStoppable refuses instructions that no poll can put a bound to.
+func (m *Module) checkStoppable() error {
+	for _, op := range [...]struct {
+		opcode
+		feature Feature
+		why     string
+	}{
+		// Nothing wakes a guest that has no second thread.
+		{opWait32, AtomicWait, "a guest that waits cannot be stopped"},
+		{opWait64, AtomicWait, "a guest that waits cannot be stopped"},
+		// The engine (wazero 1.12) copies the whole stack at every try_table and
+		// keeps the copies of those that are open: a recursion 8,000 deep took
+		// 3.2 GiB outside the guest's memory. And each throw takes longer than the
+		// one before, a millisecond after 100,000.
+		{opTryTable, Exceptions, "their cost to the host has no bound"},
+		{opThrow, Exceptions, "their cost to the host has no bound"},
+		{opThrowRef, Exceptions, "their cost to the host has no bound"},
+	} {
+		if m.uses[op.opcode] {
+			return refused("%s: %s", op.feature, op.why).
+				With("feature", string(op.feature)).
+				WithNext("build the module without %s", op.feature)
+		}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 	opThrow              opcode = 0x08
 	opThrowRef           opcode = 0x0a
 	opEnd                opcode = 0x0b
-	opBrIf               opcode = 0x0d
+	opBr                 opcode = 0x0c
 	opCall               opcode = 0x10
 	opCallIndirect       opcode = 0x11
 	opReturnCall         opcode = 0x12
