@@ -143,7 +143,7 @@ func (g *grep) look(ctx context.Context, s *scanner, f *folder, name string, isN
 	}
 	defer file.Close()
 	sum, err := s.scan(ctx, file, in.Size, isNamed, g.aim, nil)
-	return found{path: in.Path, mtime: in.MTime, hits: sum.hits, more: sum.more, binary: sum.binary}, sum, err
+	return found{path: in.Path, mtime: in.MTime, hits: sum.hits, more: sum.more, binary: sum.binary && isNamed}, sum, err
 }
 
 // below searches all files below a directory.
@@ -182,7 +182,7 @@ func (g *grep) files(w *worker, f *folder, names []string) {
 			w.skipped.TooLarge++
 		}
 		w.scanned++
-		if sum.hits > 0 && !sum.binary {
+		if sum.hits > 0 {
 			w.found = append(w.found, one)
 		}
 	}

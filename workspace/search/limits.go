@@ -23,6 +23,7 @@ const (
 	maxEntries   = 5_000_000
 	maxTime      = 60 * time.Second // when the context has no deadline
 
+	sniffed   = 64 << 10  // at the start of a file, where a NUL makes it binary; as in ripgrep
 	minBuffer = 256 << 10 // bytes read at once
 	maxBuffer = 4 << 20   // a longer line passes by in pieces
 	maxWindow = 1 << 20   // given to the engine at once

@@ -89,40 +89,52 @@ type rgRow struct {
 	// ours and rgs are the differences that docs/search.md lists: lines that only
 	// one of the two gives.
 	ours, rgs []string
+	git       bool              // let rg see .git, as it does unless told otherwise
+	files     map[string]string // instead of rgTree
 }
 
-// lateNUL is the line before a NUL that lies beyond ripgrep's first look.
-var lateNUL = []string{"latenul.bin:1"}
+// lateNUL is the line before a NUL in the midst of a file; how near to the NUL
+// ripgrep searches depends on its buffer.
+var lateNUL = []string{"latenul.bin:2"}
 
 var rgRows = []rgRow{
-	{name: "literal", req: Request{Pattern: "foo"}, rgs: lateNUL},
+	{name: "literal", req: Request{Pattern: "foo"}},
 	{name: "literal -F", req: Request{Pattern: "a.b", Literal: true}, rg: []string{"-F"}},
 	{name: "literal with magic", req: Request{Pattern: "$HOME ^caret (paren) a|b c+d e*f g?h", Literal: true}, rg: []string{"-F"}},
 	{name: "like a flag", req: Request{Pattern: "--files"}},
+	{name: "dot is a code point", req: Request{Pattern: "na.ve"}, ours: []string{"utf8.txt:1"}},
+	{name: "a code point is two dots", req: Request{Pattern: "na..ve"}, rgs: []string{"utf8.txt:1"}},
+	{name: "negated class is a code point", req: Request{Pattern: "x[^a]y"}, ours: []string{"utf8.txt:5"}},
+	{name: "counted code points", req: Request{Pattern: "^.{2}$"}, rgs: []string{"utf8.txt:6"}},
+	{name: "byte escape", req: Request{Pattern: `caf\xe9`}, rgs: []string{"latin1.txt:1"}},
+	{name: "intersection", req: Request{Pattern: `[[a-c]&&[b-d]]ar foo`}, rgs: []string{"a.txt:3", "crlf.txt:2"}},
+	{name: "version control's own files", req: Request{Pattern: "ref: foo"}, git: true, rgs: []string{".git/HEAD:1", "nested/.git/HEAD:1"}},
+	{name: "CR alone ends lines", files: map[string]string{"cr.txt": "foobarfoo bar"}, req: Request{Pattern: "bar"}, ours: []string{"cr.txt:2", "cr.txt:3"}, rgs: []string{"cr.txt:1"}},
+	{name: "CR in a double CR", req: Request{Pattern: "foo$", Glob: "mixed.txt"}, rg: []string{"-g", "mixed.txt"}, rgs: []string{"mixed.txt:4"}},
 	{name: "literal -F -i", req: Request{Pattern: "KeLvIn", Literal: true, IgnoreCase: true}, rg: []string{"-F", "-i"}},
-	{name: "-i", req: Request{Pattern: "foo", IgnoreCase: true}, rg: []string{"-i"}, rgs: lateNUL},
+	{name: "-i", req: Request{Pattern: "foo", IgnoreCase: true}, rg: []string{"-i"}},
 	{name: "-i with k and s", req: Request{Pattern: "kelvin|miss", IgnoreCase: true}, rg: []string{"-i"}},
 	{name: "(?i) class", req: Request{Pattern: "(?i)mi[s]s"}},
 	{name: "(?i) part", req: Request{Pattern: "f(?i:oo)bar"}},
 	{name: "alternation", req: Request{Pattern: "foobar|errFoo|hidden"}},
-	{name: "anchored", req: Request{Pattern: "^foo"}, rgs: lateNUL},
+	{name: "anchored", req: Request{Pattern: "^foo"}},
 	{name: "end before CRLF", req: Request{Pattern: "foo$"}, rgs: []string{"mixed.txt:4"}},
 	{name: "whole line before CRLF", req: Request{Pattern: "^foo$"}, rgs: []string{"mixed.txt:4"}},
 	{name: "empty line", req: Request{Pattern: "^$"}},
-	{name: "any line", req: Request{Pattern: "^"}, rgs: lateNUL},
-	{name: "any line by its end", req: Request{Pattern: "$"}, rgs: lateNUL},
+	{name: "any line", req: Request{Pattern: "^"}, ours: lateNUL},
+	{name: "any line by its end", req: Request{Pattern: "$"}, ours: lateNUL},
 	{name: "dot before CRLF", req: Request{Pattern: "foo.$"}},
 	{name: "space at the end", req: Request{Pattern: `\s$`}},
-	{name: "negated class before CRLF", req: Request{Pattern: "foo[^x]"}, rgs: lateNUL},
+	{name: "negated class before CRLF", req: Request{Pattern: "foo[^x]"}},
 	{name: "dot and a CR inside", req: Request{Pattern: "x.y"}, ours: []string{"utf8.txt:5"}},
-	{name: "begin of text", req: Request{Pattern: `\Afoo`}, rgs: lateNUL},
+	{name: "begin of text", req: Request{Pattern: `\Afoo`}},
 	{name: "end of text", req: Request{Pattern: `WARN foo\z`}, ours: []string{"sub/deep/er/d.txt:3"}},
-	{name: `\b`, req: Request{Pattern: `\bfoo\b`}, rgs: lateNUL},
+	{name: `\b`, req: Request{Pattern: `\bfoo\b`}},
 	{name: `\b next to non-ASCII`, req: Request{Pattern: `\bt\b`}},
 	{name: `\B`, req: Request{Pattern: `\Bfoo`}},
 	{name: `\w next to non-ASCII`, req: Request{Pattern: `\wfoo`}},
-	{name: `\W next to non-ASCII`, req: Request{Pattern: `foo\W`}, rgs: lateNUL},
-	{name: `\w+`, req: Request{Pattern: `^\w+$`}},
+	{name: `\W next to non-ASCII`, req: Request{Pattern: `foo\W`}},
+	{name: `\w+`, req: Request{Pattern: `^\w+$`}, ours: lateNUL},
 	{name: `\d`, req: Request{Pattern: `\d{3,}`}},
 	{name: `\d anchored`, req: Request{Pattern: `^\d{2,3}$`}},
 	{name: `\s`, req: Request{Pattern: `foo\sbar`}},
@@ -132,7 +144,7 @@ var rgRows = []rgRow{
 	{name: "dot on an invalid byte", req: Request{Pattern: "caf. foo"}},
 	{name: "class on an invalid byte", req: Request{Pattern: "foo[^a-z ]$"}},
 	{name: "star", req: Request{Pattern: "fo*b"}},
-	{name: "lazy", req: Request{Pattern: "f.*?r"}, rgs: lateNUL},
+	{name: "lazy", req: Request{Pattern: "f.*?r"}},
 	{name: "counted", req: Request{Pattern: "o{2}b"}},
 	{name: "empty alternative", req: Request{Pattern: "(foo|)bar"}},
 	{name: "no literal at all", req: Request{Pattern: `[A-Z][a-z]+\(`}},
@@ -147,7 +159,7 @@ var rgRows = []rgRow{
 	{name: "glob with a slash", req: Request{Pattern: "foo", Glob: "sub/**/*.txt"}, rg: []string{"-g", "sub/**/*.txt"}},
 	{name: "glob anchored", req: Request{Pattern: "foo", Glob: "/*.txt"}, rg: []string{"-g", "/*.txt"}},
 	{name: "glob braces", req: Request{Pattern: "foo", Glob: "*.{c,h,go}"}, rg: []string{"-g", "*.{c,h,go}"}},
-	{name: "glob excluded", req: Request{Pattern: "foo", Glob: "!*.txt"}, rg: []string{"-g", "!*.txt"}, rgs: lateNUL},
+	{name: "glob excluded", req: Request{Pattern: "foo", Glob: "!*.txt"}, rg: []string{"-g", "!*.txt"}},
 	{name: "glob list", req: Request{Pattern: "foo", Glob: "*.txt, !sub"}, rg: []string{"-g", "*.txt", "-g", "!sub"}},
 	{name: "glob names the ignored", req: Request{Pattern: "foo", Glob: "*.log"}, rg: []string{"-g", "*.log"}},
 	{name: "glob below an ignored directory", req: Request{Pattern: "foo", Glob: "build/*.txt"}, rg: []string{"-g", "build/*.txt"}},
@@ -163,7 +175,7 @@ var rgRows = []rgRow{
 	{name: "multiline", req: Request{Pattern: `start.*?finish`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
 	{name: "multiline with LF", req: Request{Pattern: `foo\n\nbar`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
 	{name: "multiline class", req: Request{Pattern: `\{[^}]*\}`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
-	{name: "multiline on one line", req: Request{Pattern: `foo`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}, rgs: lateNUL},
+	{name: "multiline on one line", req: Request{Pattern: `foo`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
 	{name: "multiline anchors", req: Request{Pattern: `^middle \w+$\n^middle`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
 	{name: "multiline CRLF", req: Request{Pattern: `start\r\nmiddle$`, Multiline: true}, rg: []string{"-U", "--multiline-dotall"}},
 }
@@ -179,7 +191,15 @@ func TestSameLinesAsRipgrep(t *testing.T) {
 	}
 	o := overlay(t, dir, workspace.OverlayOptions{})
 	for _, row := range rgRows {
-		t.Run(row.name, func(t *testing.T) { sameLines(t, rg, dir, o, row) })
+		t.Run(row.name, func(t *testing.T) {
+			if row.files == nil {
+				sameLines(t, rg, dir, o, row)
+				return
+			}
+			own := t.TempDir()
+			writeTree(t, own, row.files)
+			sameLines(t, rg, own, overlay(t, own, workspace.OverlayOptions{}), row)
+		})
 	}
 }
 
@@ -201,7 +221,7 @@ func TestSameLinesAsRipgrepInSource(t *testing.T) {
 
 func sameLines(t *testing.T, rg, dir string, o *workspace.Overlay, row rgRow) {
 	args := append([]string{"--no-config", "--hidden", "--no-unicode", "--crlf", "--no-require-git", "--no-ignore-global", "-n0", "--no-heading", "--color=never", "--with-filename"}, row.rg...)
-	if !strings.Contains(row.req.Path, ".git") {
+	if !row.git && !strings.Contains(row.req.Path, ".git") {
 		args = append(args, "-g", "!.git")
 	}
 	args = append(args, "-e", row.req.Pattern)

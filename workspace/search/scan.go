@@ -18,12 +18,11 @@ const (
 	aimShow               // the matching lines themselves, for a page
 )
 
-// tally is what a scan found out. In a binary file that was not named it counts
-// nothing.
+// tally is what a scan found out.
 type tally struct {
 	hits     int  // lines, or matches; at most 1 with aimFirst
 	more     bool // hits is a lower bound
-	binary   bool
+	binary   bool // a NUL ended it, or, in a named file, was taken for a line end
 	tooLarge bool // to be searched with multiline
 }
 
@@ -43,7 +42,7 @@ type scanner struct {
 	out   *page // with aimShow
 	hits  int
 	more  bool
-	done  bool // nothing more to look for; what is left is only searched for NUL
+	done  bool // nothing more to look for
 	steps int  // work since the context was last looked at
 	long  longLine
 }
@@ -75,8 +74,8 @@ const (
 )
 
 // scan searches r from its start. size is a hint; 0 means unknown. A file with a
-// NUL counts as binary, unless it was named: then it is searched with each NUL
-// as the end of a line.
+// NUL near its start is not searched, and one with a later NUL only up to there,
+// unless it was named: then it is searched with each NUL as the end of a line.
 func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named bool, a aim, out *page) (tally, error) {
 	s.ctx, s.aim, s.out = ctx, a, out
 	for how := endsUnknown; ; {
@@ -90,7 +89,7 @@ func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named b
 		if s.p.multiline {
 			sum.tooLarge, err = s.whole(t, size)
 		} else {
-			err = s.lines(t, size, &how)
+			err = s.lines(t, &how)
 		}
 		switch err {
 		case errRestart:
@@ -109,10 +108,7 @@ func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named b
 }
 
 // lines searches line by line.
-func (s *scanner) lines(t *text, size int64, how *ends) error {
-	if want := min(size, int64(s.most)); int64(len(s.buf)) < want {
-		s.buf = make([]byte, want)
-	}
+func (s *scanner) lines(t *text, how *ends) error {
 	n := 0
 	for eof := false; !eof; {
 		if err := s.ctx.Err(); err != nil {
@@ -133,9 +129,6 @@ func (s *scanner) lines(t *text, size int64, how *ends) error {
 			eof = true
 		} else if err != nil {
 			return err
-		}
-		if s.done {
-			continue
 		}
 		fresh := n
 		n += k
@@ -179,6 +172,9 @@ func (s *scanner) lines(t *text, size int64, how *ends) error {
 		}
 		if err := s.complete(data[start:end]); err != nil {
 			return err
+		}
+		if s.done {
+			return errStop
 		}
 		n = copy(s.buf, data[end:])
 	}

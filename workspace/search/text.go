@@ -22,11 +22,16 @@ type text struct {
 	begun  bool
 }
 
-// fill reads until p is full or the file ends, then with io.EOF, or with
-// errBinary at a NUL in a file that was not named.
+// fill reads until p is full or the file ends, then with io.EOF. The first time
+// it looks at no more than ripgrep looks at first: a NUL there is errBinary. A
+// NUL that comes later ends the text.
 func (t *text) fill(p []byte) (int, error) {
+	first := !t.begun
+	if first {
+		p = p[:min(len(p), sniffed)]
+	}
 	n, err := t.read(p)
-	if !t.begun && n > 0 {
+	if first && n > 0 {
 		t.begun = true
 		if big, ok := utf16Order(p[:n]); ok {
 			t.r, t.left = &utf16Reader{r: io.MultiReader(bytes.NewReader(bytes.Clone(p[2:n])), t.rest()), big: big}, -1
@@ -35,12 +40,16 @@ func (t *text) fill(p []byte) (int, error) {
 			n = copy(p, p[len(utf8BOM):n])
 		}
 	}
-	if bytes.IndexByte(p[:n], 0) >= 0 {
+	if i := bytes.IndexByte(p[:n], 0); i >= 0 {
 		t.binary = true
-		if !t.named {
-			return n, errBinary
+		switch {
+		case t.named:
+			replace(p[:n], 0, '\n')
+		case first:
+			return 0, errBinary
+		default:
+			n, err = i, io.EOF
 		}
-		replace(p[:n], 0, '\n')
 	}
 	if t.crOnly {
 		replace(p[:n], '\r', '\n')
