@@ -150,7 +150,8 @@ func BenchmarkWarm(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(after.rssKiB-before.rssKiB)/1000, "KiB/memory")
+				b.ReportMetric(float64(after.rssKiB-before.rssKiB)/1000, "KiB-mapped/memory")
+				b.ReportMetric(float64(after.anonKiB-before.anonKiB)/1000, "KiB-private/memory")
 				b.ReportMetric(float64(after.mappings-before.mappings)/1000, "mappings/memory")
 				for _, m := range all {
 					m.Free()

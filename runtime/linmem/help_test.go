@@ -1,6 +1,7 @@
 package linmem
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -118,6 +119,9 @@ func layouts(pages int) map[string][]byte {
 func differs(got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("%d bytes; want %d", len(got), len(want))
+	}
+	if bytes.Equal(got, want) {
+		return ""
 	}
 	for i := range got {
 		if got[i] != want[i] {

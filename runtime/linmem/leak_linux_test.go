@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what the process holds of the system.
-type usage struct{ descriptors, mappings, rssKiB int }
+// usage is what the process holds of the system. rssKiB counts a page of an image
+// once for every memory that has it mapped, anonKiB only what is not shared.
+type usage struct{ descriptors, mappings, rssKiB, anonKiB int }
 
 func measure() (u usage, err error) {
 	runtime.GC()
@@ -30,10 +31,14 @@ func measure() (u usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	_, rss, _ := strings.Cut(string(status), "VmRSS:")
-	u.rssKiB, err = strconv.Atoi(strings.Fields(rss)[0])
 	u.descriptors, u.mappings = len(fds), strings.Count(string(maps), "\n")
-	return u, err
+	for name, kib := range map[string]*int{"VmRSS:": &u.rssKiB, "RssAnon:": &u.anonKiB} {
+		_, value, _ := strings.Cut(string(status), name)
+		if *kib, err = strconv.Atoi(strings.Fields(value + " -")[0]); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
 }
 
 func init() {

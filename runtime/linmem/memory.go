@@ -141,7 +141,7 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	if !m.sized {
 		m.first, m.sized = size, true
 	}
-	return unsafe.Slice((*byte)(m.base), size)[:size:size]
+	return unsafe.Slice((*byte)(m.base), size)
 }
 
 // extend makes the first size bytes readable and writable.

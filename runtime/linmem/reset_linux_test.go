@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -203,68 +200,4 @@ func TestResetAllocatesNothing(t *testing.T) {
 			t.Errorf("%v allocations a reset; want none", n)
 		}
 	})
-}
-
-// Huge pages are kept out of the part that has no file.
-func TestNoHugePages(t *testing.T) {
-	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
-		t.Skip("no huge pages: ", err)
-	}
-	m := mustNew(t, 64<<20, mustImage(t, layouts(32 * WasmPage / int(pageSize))["tail"]), detected())
-	mustRealloc(t, m, 40*WasmPage)
-	found := 0
-	for _, v := range mappings(t, m) {
-		if v.file || !v.writable {
-			continue
-		}
-		found++
-		if !strings.Contains(" "+v.fields["VmFlags"]+" ", " nh ") {
-			t.Errorf("a mapping without the no-huge-pages flag: %+v", v)
-		}
-	}
-	if found == 0 {
-		t.Error("no writable mapping without file; want the zeroes behind the image and the growth")
-	}
-}
-
-type mapping struct {
-	writable, file bool
-	fields         map[string]string
-}
-
-var mappingLine = regexp.MustCompile(`^([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ (\d+)`)
-
-// mappings are the process's mappings within m, from /proc/self/smaps.
-func mappings(t testing.TB, m *Memory) (all []mapping) {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := false
-	for _, line := range lines(string(text)) {
-		if x := mappingLine.FindStringSubmatch(line); x != nil {
-			from, _ := strconv.ParseUint(x[1], 16, 64)
-			start := uint64(uintptr(m.base))
-			if in = from >= start && from < start+m.limit; in {
-				all = append(all, mapping{x[3][1] == 'w', x[4] != "0", map[string]string{}})
-			}
-		} else if name, value, ok := strings.Cut(line, ":"); ok && in {
-			all[len(all)-1].fields[name] = strings.TrimSpace(value)
-		}
-	}
-	return all
-}
-
-// privateKiB is how much memory m has of its own.
-func privateKiB(t testing.TB, m *Memory) (kib int) {
-	t.Helper()
-	for _, v := range mappings(t, m) {
-		n, err := strconv.Atoi(strings.TrimSuffix(v.fields["Anonymous"], " kB"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kib += n
-	}
-	return kib
 }

@@ -36,8 +36,8 @@ func writes(n int, r *rand.Rand) map[string]func(b []byte) {
 }
 
 func fill(b []byte, v byte) {
-	for i := range b {
-		b[i] = v
+	for n := copy(b, []byte{v}); n > 0 && n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 
@@ -157,6 +157,29 @@ func TestResetBeyondKeep(t *testing.T) {
 	})
 }
 
+// A memory whose page table is read in several pieces, written to at their edges.
+func TestResetLarge(t *testing.T) {
+	eachMechanism(t, func(t *testing.T, how mechanism) {
+		const size = 40 << 20
+		n := size / int(pageSize)
+		want := layouts(n)["tail"]
+		m := mustNew(t, size, mustImage(t, want), how)
+		b := mustRealloc(t, m, size)
+		for _, pages := range [][]int{{0}, {n - 1}, {511, 512, 513}, {4095, 4096, 4097}, {4094, 4095}, {4096}, {8191}, {8192}, {0, 2047, 4096, 8191, n - 1}} {
+			for _, p := range pages {
+				b[p%n*int(pageSize)+p%int(pageSize)]++
+			}
+			s, err := m.Reset()
+			if err != nil || how != dontneed && s.Changed == 0 && !s.Dropped {
+				t.Fatalf("pages %d: Reset = %+v, %v", pages, s, err)
+			}
+			if d := differs(b, want); d != "" {
+				t.Fatalf("pages %d: after Reset %s", pages, d)
+			}
+		}
+	})
+}
+
 // A memory that grew is never handed on with another call's bytes in it.
 func TestResetGrown(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, how mechanism) {
@@ -184,6 +207,16 @@ func TestResetGrown(t *testing.T) {
 			t.Fatal("the last page: ", d)
 		}
 	})
+}
+
+// An engine that starts a memory larger than its image has one that a reset
+// cannot restore, since nobody knows what was written behind the image.
+func TestStartedLargerThanImage(t *testing.T) {
+	m := mustNew(t, 2*WasmPage, mustImage(t, make([]byte, WasmPage)), detected())
+	mustRealloc(t, m, 2*WasmPage)
+	if _, err := m.Reset(); !m.Grown() || !errors.Is(err, ErrGrown) {
+		t.Fatalf("Grown %v, Reset = %v; want true, ErrGrown", m.Grown(), err)
+	}
 }
 
 // One large call must not make all later small ones slow, and calls of one size
