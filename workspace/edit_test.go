@@ -325,4 +325,3 @@ func TestEditHonoursContext(t *testing.T) {
 		t.Errorf("err = %v; want %v", err, context.Canceled)
 	}
 }
-

@@ -16,6 +16,9 @@ func pathError(path string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if g, ok := err.(*guardError); ok {
+		return g.err
+	}
 	var te *tool.Error
 	if errors.As(err, &te) {
 		if te.Path == "" {
@@ -75,3 +78,10 @@ var (
 	errOtherMount = errors.New("another file system")
 	errNotRegular = errors.New("not a regular file")
 )
+
+// guardError carries the guard's own answer past everything that would explain
+// it.
+type guardError struct{ err error }
+
+func (g *guardError) Error() string { return g.err.Error() }
+func (g *guardError) Unwrap() error { return g.err }

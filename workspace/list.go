@@ -1,11 +1,10 @@
 package workspace
 
 import (
-	"container/heap"
 	"context"
 	"encoding/base64"
 	"io/fs"
-	"sort"
+	"slices"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -48,19 +47,11 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 		defer d.close()
 	}
 	var page Page
-	// The smallest names after the cursor, the largest of them on top; one more
-	// than asked for tells whether the list goes on.
-	var names nameHeap
+	names := smallest{keep: limit + 1} // one more than asked for tells whether the list goes on
 	add := func(name string) {
 		page.Total++
-		if name <= string(after) && len(after) > 0 {
-			return
-		}
-		if len(names) <= limit {
-			heap.Push(&names, name)
-		} else if name < names[0] {
-			names[0] = name
-			heap.Fix(&names, 0)
+		if name > string(after) || len(after) == 0 {
+			names.add(name)
 		}
 	}
 	kids := o.kids[pl.path]
@@ -92,14 +83,14 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 			add(name)
 		}
 	}
-	sort.Strings(names)
-	if len(names) > limit {
-		names = names[:limit]
+	list := names.sorted()
+	if len(list) > limit {
+		list = list[:limit]
 		page.Truncated = true
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(names[limit-1]))
+		page.Next = base64.RawURLEncoding.EncodeToString([]byte(list[limit-1]))
 	}
-	page.Entries = make([]Info, 0, len(names))
-	for _, name := range names {
+	page.Entries = make([]Info, 0, len(list))
+	for _, name := range list {
 		in, err := o.listed(d, pl.path, name)
 		if err != nil {
 			page.Skipped.Unreadable++
@@ -125,7 +116,7 @@ func (o *Overlay) openList(asked string) (dir, place, error) {
 				WithNext("read it, or list the directory that holds it")
 		}
 		if err := o.guard(VerbList, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
-			return dir{}, pl, err
+			return dir{}, pl, pathError(asked, err)
 		}
 		if pl.node != nil && pl.node.fresh() {
 			return dir{}, pl, nil
@@ -170,16 +161,25 @@ func (o *Overlay) listed(d dir, parent, name string) (Info, error) {
 	return in, nil
 }
 
-// nameHeap keeps the largest name on top.
-type nameHeap []string
+// smallest keeps the first names of many in byte order, in bounded memory.
+type smallest struct {
+	names []string
+	keep  int
+	bound string // nothing from here on is wanted; "" while everything is
+}
 
-func (h nameHeap) Len() int           { return len(h) }
-func (h nameHeap) Less(i, j int) bool { return h[i] > h[j] }
-func (h nameHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *nameHeap) Push(x any)        { *h = append(*h, x.(string)) }
-func (h *nameHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+func (s *smallest) add(name string) {
+	if s.bound != "" && name >= s.bound {
+		return
+	}
+	if s.names = append(s.names, name); len(s.names) >= 4*s.keep+1024 {
+		s.sorted()
+		s.bound = s.names[len(s.names)-1]
+	}
+}
+
+func (s *smallest) sorted() []string {
+	slices.Sort(s.names)
+	s.names = s.names[:min(len(s.names), s.keep)]
+	return s.names
 }

@@ -122,11 +122,12 @@ func (o *Overlay) guard(v Verb, path, disk string, onDisk bool, id tool.Identity
 	if o.opts.Guard == nil {
 		return nil
 	}
-	if err := o.opts.Guard(v, path, id); err != nil {
-		return err
+	err := o.opts.Guard(v, path, id)
+	if err == nil && onDisk && disk != path {
+		err = o.opts.Guard(v, disk, id)
 	}
-	if onDisk && disk != path {
-		return o.opts.Guard(v, disk, id)
+	if err != nil {
+		return &guardError{err}
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (o *Overlay) Stat(ctx context.Context, path string) (Info, error) {
 		return Info{}, err
 	}
 	if err := o.guard(VerbStat, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
-		return Info{}, err
+		return Info{}, pathError(path, err)
 	}
 	in := pl.st.info(pl.path)
 	if pl.st.typ == Link {
@@ -185,7 +186,7 @@ func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) 
 		o.forget()
 		f, data, _, err := o.open(path, VerbRead)
 		if err != nil {
-			return 0, err
+			return 0, pathError(path, err)
 		}
 		o.last.file, o.last.open, o.last.data = f, data == nil, data
 		o.last.asked = path

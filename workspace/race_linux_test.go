@@ -100,7 +100,6 @@ func sawSecret(*box) bool {
 	return l
 }
 
-
 func raceCases() []raceCase {
 	dirs := []string{"d/x = okdata", "lnk => ../O"}
 	file := []string{"f = okdata", "lnk => ../O/x"}

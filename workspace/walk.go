@@ -33,7 +33,19 @@ func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string
 	todo := strings.Split(path, "/")
 	links := 0
 	current := false // st belongs to done
+	whole := true    // the rest may hold no link: look at its end first
 	for len(todo) > 0 {
+		if whole = whole && missing == 0 && plain(todo); whole {
+			whole = false
+			all := strings.Join(append(done[:len(done):len(done)], todo...), "/")
+			if st, _, err = at(all); err == nil && !(st.typ == Link && last) {
+				return all, st, 0, nil
+			} else if err == nil {
+				// Everything before the link at the end is a directory.
+				done = append(done, todo[:len(todo)-1]...)
+				todo = todo[len(todo)-1:]
+			}
+		}
 		name := todo[0]
 		todo = todo[1:]
 		switch name {
@@ -78,7 +90,7 @@ func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string
 				}
 				done, target = done[:0], rest
 			}
-			todo = append(strings.Split(target, "/"), todo...)
+			todo, whole = append(strings.Split(target, "/"), todo...), true
 		case st.typ != Dir && len(todo) > 0:
 			return "", stat{}, 0, syscall.ENOTDIR
 		}
@@ -94,6 +106,16 @@ func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string
 		}
 	}
 	return strings.Join(done, "/"), st, missing, nil
+}
+
+// plain reports whether the components are nothing but names.
+func plain(parts []string) bool {
+	for _, p := range parts {
+		if p == "" || p == "." || p == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // Resolve tells which object a path means now: its canonical path and what
