@@ -1,0 +1,226 @@
+package wasmtools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/catalog"
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime"
+	"github.com/wasmtools/wasmtools/tool"
+	toolswasm "github.com/wasmtools/wasmtools/tools-wasm"
+	"github.com/wasmtools/wasmtools/workspace"
+)
+
+// Options say what a [Runtime] may touch. Only Workspaces is needed.
+type Options struct {
+	// Workspaces are the directory trees that turns can be bound to. The first
+	// one is the default.
+	Workspaces []Workspace
+
+	// Sources add tools to the built-in ones, after them in every list.
+	Sources []catalog.Source
+
+	// Modules adds the tools of WebAssembly modules, with what each tool is
+	// granted. Each module runs in the sandbox, whatever it says about itself.
+	Modules []Module
+
+	// Approvers are asked about every call that changes something. With none,
+	// such a call answers approval_required and its ticket waits for
+	// [Runtime.Decide].
+	Approvers []approval.Approver
+
+	// ApprovalTTL bounds how long a ticket waits; 0 means [approval.TTL].
+	ApprovalTTL time.Duration
+
+	// StateDir and CacheDir hold locks and keys, and compiled modules. Empty
+	// means that locks hold only within this process, and that every process
+	// compiles anew.
+	StateDir, CacheDir string
+
+	// Notice takes remarks for a person (slow first compile, cache refused). It
+	// may be called concurrently. Nil drops them.
+	Notice func(string)
+}
+
+// Workspace names a directory tree.
+type Workspace struct {
+	Name string // "" means "default"
+	Dir  string
+}
+
+// Module is a module given by its bytes, with the grants of its tools by name.
+// A tool without an entry gets nothing.
+type Module struct {
+	Code   []byte
+	Grants map[string]hostfuncs.Grant
+}
+
+// Runtime holds workspaces, modules and sources. It is safe for concurrent use.
+type Runtime struct {
+	session string
+	desk    *approval.Desk
+	engine  *runtime.Engine
+	sources []catalog.Source
+	spaces  []*space
+	turns   atomic.Uint64
+	calls   atomic.Uint64
+}
+
+// space is one opened workspace with the sources that are bound to it.
+type space struct {
+	name    string
+	files   *workspace.Workspace
+	sources []catalog.Source
+	checks  sync.Map // tool name -> checkerFor
+}
+
+// Open opens the workspaces and reads the modules' manifests. It compiles
+// nothing: a module is compiled at its first call. The context is used for
+// opening only. Close the runtime when it is not needed any more.
+func Open(ctx context.Context, o Options) (*Runtime, error) {
+	if len(o.Workspaces) == 0 {
+		return nil, errors.New("wasmtools: Options.Workspaces is empty")
+	}
+	r := &Runtime{
+		session: newID(),
+		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
+		sources: o.Sources,
+	}
+	opened := false
+	defer func() {
+		if !opened {
+			_ = r.Close()
+		}
+	}()
+	var err error
+	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Notice: o.Notice})
+	if err != nil {
+		return nil, err
+	}
+	core, err := r.engine.Load(ctx, toolswasm.Core(), runtime.LoadOptions{Trusted: true})
+	if err != nil {
+		return nil, fmt.Errorf("the built-in tools: %w", err)
+	}
+	modules := make([]runtime.Module, len(o.Modules))
+	for i, m := range o.Modules {
+		if modules[i], err = r.engine.Load(ctx, m.Code, runtime.LoadOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range o.Workspaces {
+		s := &space{name: w.Name}
+		if s.name == "" {
+			s.name = "default"
+		}
+		for _, other := range r.spaces {
+			if other.name == s.name {
+				return nil, fmt.Errorf("wasmtools: two workspaces are named %q", s.name)
+			}
+		}
+		s.files, err = workspace.Open(w.Dir, workspace.Options{StateDir: o.StateDir})
+		if err != nil {
+			return nil, err
+		}
+		r.spaces = append(r.spaces, s)
+		s.sources = append(s.sources, catalog.Static("builtin", runtime.Tools(core, runtime.ToolOptions{
+			Source: tool.Builtin, Workspace: s.files, Grant: requested(core.Manifest()),
+		})...))
+		for i, m := range modules {
+			grants := o.Modules[i].Grants
+			s.sources = append(s.sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
+				Source: tool.Installed, Workspace: s.files,
+				Grant: func(name string) hostfuncs.Grant { return grants[name] },
+			})...))
+		}
+		s.sources = append(s.sources, o.Sources...)
+		if _, err := catalog.Plan(s.sources); err != nil {
+			return nil, err
+		}
+	}
+	opened = true
+	return r, nil
+}
+
+// requested grants every tool of m what it asks for. It is for the built-in
+// modules only, whose bytes are part of this program.
+func requested(m manifest.Manifest) func(string) hostfuncs.Grant {
+	return func(name string) hostfuncs.Grant {
+		for _, t := range m.Tools {
+			if t.Name == name {
+				return t.Capabilities
+			}
+		}
+		return hostfuncs.Grant{}
+	}
+}
+
+// Close stops running guests and closes the workspaces. Calls in flight end
+// with cancelled.
+func (r *Runtime) Close() error {
+	var errs []error
+	if r.engine != nil {
+		errs = append(errs, r.engine.Close())
+	}
+	for _, s := range r.spaces {
+		errs = append(errs, s.files.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Decide answers a ticket from outside the approvers, for instance from another
+// window. It returns [approval.ErrAnswered] or [approval.ErrExpired] when it
+// came too late.
+func (r *Runtime) Decide(ticket string, d approval.Decision) error {
+	return r.desk.Decide(ticket, d)
+}
+
+// Facts are what a turn is frozen with.
+type Facts struct {
+	Workspace string // by name; "" means the first one
+}
+
+// Begin freezes the facts of one model step and the list of its tools.
+func (r *Runtime) Begin(_ context.Context, f Facts) (*Turn, error) {
+	s := r.spaces[0]
+	if f.Workspace != "" {
+		s = nil
+		for _, have := range r.spaces {
+			if have.name == f.Workspace {
+				s = have
+			}
+		}
+		if s == nil {
+			return nil, fmt.Errorf("wasmtools: no workspace is named %q", f.Workspace)
+		}
+	}
+	list, err := catalog.Plan(s.sources)
+	if err != nil {
+		return nil, err
+	}
+	return &Turn{rt: r, space: s, list: list, id: fmt.Sprintf("t%d", r.turns.Add(1))}, nil
+}
+
+// Health is one thing that holds, or does not, on this machine.
+type Health struct {
+	What   string
+	OK     bool
+	Detail string
+}
+
+// Health says how each workspace is bounded and whether compiled modules can
+// be kept. Details may name paths of the host: they are for a person.
+func (r *Runtime) Health() []Health {
+	var list []Health
+	for _, s := range r.spaces {
+		list = append(list, Health{"workspace", true, fmt.Sprintf("%s, bounded by %s", s.files.RealPath(), s.files.Mechanism())})
+	}
+	cached, detail := r.engine.CacheState()
+	return append(list, Health{"cache", cached, detail})
+}
