@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/mcp/server"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+func newMCP() *cobra.Command {
+	var f runtimeFlags
+	c := &cobra.Command{
+		Use:   "mcp [flags]",
+		Short: "Serve the tools over MCP on standard input and output",
+		Long: `Serve the tools over MCP on standard input and output, for clients of either
+protocol era (2026-07-28, and 2025-11-25 and older). The server ends when its
+input closes.
+
+With --approve ask, a call that would change a file answers approval_required.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			rt, err := f.open(c.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer rt.Close()
+			turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
+			if err != nil {
+				return err
+			}
+			s := server.New(backend{turn}, server.Options{Version: version, Instructions: instructions, Notice: noticeWriter(c)})
+			return s.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	}
+	f.add(c)
+	return c
+}
+
+// instructions is what a client may show its model about the server as a whole.
+const instructions = "Sandboxed tools on one workspace. Paths are relative to its root, with '/'. " +
+	"A call that would change a file may answer approval_required: nothing was changed then; tell the user, and repeat the same call after they agreed."
+
+// backend is one turn as the MCP server sees it: over MCP there are no turns,
+// so one serves the whole connection.
+type backend struct{ turn *wasmtools.Turn }
+
+func (b backend) Tools() []tool.Definition { return b.turn.Tools() }
+
+func (b backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
+	return b.turn.Call(ctx, []wasmtools.Request{{Tool: c.Tool, Arguments: c.Arguments, Sink: sink}})[0].Result
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/approval"
+)
+
+// runtimeFlags are the flags of every command that opens a workspace.
+type runtimeFlags struct {
+	workspace string
+	approve   string
+}
+
+func (f *runtimeFlags) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.workspace, "workspace", "w", "", "directory that the tools may see (default: $WASMTOOLS_WORKSPACE, else the current directory)")
+	c.Flags().StringVar(&f.approve, "approve", "ask", "who answers for changes: ask (a person), all (yes to everything), none (no to everything)")
+}
+
+// open makes the runtime that the flags describe.
+func (f *runtimeFlags) open(ctx context.Context, c *cobra.Command) (*wasmtools.Runtime, error) {
+	dir, err := f.dir(c)
+	if err != nil {
+		return nil, err
+	}
+	approvers, err := f.approvers(c)
+	if err != nil {
+		return nil, err
+	}
+	d := userDirs()
+	return wasmtools.Open(ctx, wasmtools.Options{
+		Workspaces: []wasmtools.Workspace{{Dir: dir}},
+		Approvers:  approvers,
+		StateDir:   d.state,
+		CacheDir:   d.cache,
+		Notice:     notice(c),
+	})
+}
+
+func (f *runtimeFlags) approvers(c *cobra.Command) ([]approval.Approver, error) {
+	switch f.approve {
+	case "ask":
+		return nil, nil
+	case "all":
+		notice(c)("every change is accepted without asking (--approve all)")
+		return []approval.Approver{approval.Always(approval.Allow)}, nil
+	case "none":
+		notice(c)("every change is refused (--approve none)")
+		return []approval.Approver{approval.Always(approval.Deny)}, nil
+	}
+	return nil, usageError{fmt.Errorf("--approve is ask, all or none, not %q", f.approve)}
+}
+
+// dir chooses the workspace. A default that is far wider than a project is
+// refused: only naming it says that it is meant.
+func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
+	named := f.workspace
+	if named == "" {
+		named = os.Getenv("WASMTOOLS_WORKSPACE")
+	}
+	if named != "" {
+		if wide, what := tooWide(named); wide {
+			notice(c)("warning: the workspace is " + what + "; tools see everything below it")
+		}
+		return named, nil
+	}
+	if wide, what := tooWide("."); wide {
+		return "", usageError{fmt.Errorf("the current directory is %s, which is too wide as a workspace; change to a project, or name it with --workspace", what)}
+	}
+	return ".", nil
+}
+
+// tooWide reports whether dir is the file system's root, the home folder, or a
+// parent of the folder that holds our own state.
+func tooWide(dir string) (bool, string) {
+	real := realPath(dir)
+	home, _ := os.UserHomeDir()
+	switch {
+	case real == filepath.Dir(real):
+		return true, "the root of the file system"
+	case home != "" && real == realPath(home):
+		return true, "the home folder"
+	case isBelow(realPath(userDirs().state), real):
+		return true, "a parent of the folder where wasmtools keeps its state"
+	}
+	return false, ""
+}
+
+func realPath(p string) string {
+	if abs, err := filepath.Abs(p); err == nil {
+		p = abs
+	}
+	// What does not exist yet is resolved as far as it exists.
+	for rest := ""; ; {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(real, rest)
+		} else if !errors.Is(err, os.ErrNotExist) || p == filepath.Dir(p) {
+			return filepath.Join(p, rest)
+		}
+		rest, p = filepath.Join(filepath.Base(p), rest), filepath.Dir(p)
+	}
+}
+
+func isBelow(p, dir string) bool {
+	rel, err := filepath.Rel(dir, p)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// noticeWriter is where remarks for a person go, line by line.
+func noticeWriter(c *cobra.Command) io.Writer {
+	if quiet, _ := c.Flags().GetBool("quiet"); quiet {
+		return io.Discard
+	}
+	return c.ErrOrStderr()
+}
+
+// notice returns a function that prints a remark for a person on stderr.
+func notice(c *cobra.Command) func(string) {
+	w := noticeWriter(c)
+	return func(s string) { fmt.Fprintf(w, "wasmtools: %s\n", s) }
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// maxArgumentFile bounds what is read from a file or stdin as arguments.
+const maxArgumentFile = 64 << 20
+
+func newRun() *cobra.Command {
+	var f runtimeFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "run [flags] TOOL [JSON | - | @file]",
+		Short: "Run one tool call through the whole path and print its result",
+		Long: `Run one tool call through the whole path and print its result.
+
+The arguments are a JSON object, "-" for standard input, or "@file". The text
+goes to stdout; with --json one line {"content","structuredContent","isError","code"}.
+
+Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
+5 the tool returned an error, 7 a limit was hit, 130 interrupted, 1 anything else.`,
+		Example: `  wasmtools run grep '{"pattern":"func main"}'
+  wasmtools run --approve all write_file '{"path":"a.txt","content":"hi\n"}'`,
+		Args: args(cobra.RangeArgs(1, 2)),
+		RunE: func(c *cobra.Command, a []string) error {
+			arguments, err := readArguments(c.InOrStdin(), a[1:])
+			if err != nil {
+				return err
+			}
+			rt, err := f.open(c.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer rt.Close()
+			turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
+			if err != nil {
+				return err
+			}
+			out := turn.Call(c.Context(), []wasmtools.Request{{Tool: a[0], Arguments: arguments}})[0]
+			if err := printResult(c.OutOrStdout(), out.Result, asJSON); err != nil {
+				return err
+			}
+			if out.Result.IsError {
+				return exitCode(exitForCode(out.Result.Code))
+			}
+			return nil
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one line of JSON")
+	return c
+}
+
+func readArguments(in io.Reader, a []string) (json.RawMessage, error) {
+	if len(a) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	var r io.Reader = strings.NewReader(a[0])
+	switch {
+	case a[0] == "-":
+		r = in
+	case strings.HasPrefix(a[0], "@"):
+		f, err := os.Open(a[0][1:])
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer f.Close()
+		r = f
+	}
+	p, err := io.ReadAll(io.LimitReader(r, maxArgumentFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(p) > maxArgumentFile {
+		return nil, usageError{fmt.Errorf("the arguments are larger than %d bytes", maxArgumentFile)}
+	}
+	return p, nil
+}
+
+// resultJSON is the contract of --json.
+type resultJSON struct {
+	Content    []tool.Content  `json:"content"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	IsError    bool            `json:"isError"`
+	Code       tool.Code       `json:"code,omitempty"`
+	Details    map[string]any  `json:"details,omitempty"`
+}
+
+func printResult(w io.Writer, r tool.Result, asJSON bool) error {
+	if asJSON {
+		if r.Content == nil {
+			r.Content = []tool.Content{}
+		}
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(resultJSON{r.Content, r.Structured, r.IsError, r.Code, r.Details})
+	}
+	for _, c := range r.Content {
+		text := c.Text
+		switch c.Kind {
+		case tool.KindText:
+		case tool.KindResourceLink:
+			text = c.URI
+		default:
+			text = fmt.Sprintf("[%s, %s, %d bytes; use --json to get it]", c.Kind, c.MIMEType, len(c.Data))
+		}
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

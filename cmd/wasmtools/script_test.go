@@ -1,0 +1,50 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the commands as people type them: testdata/script/*.txtar.
+func TestScripts(t *testing.T) {
+	home := sharedHome(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("WASMTOOLS_HOME", home)
+			e.Setenv("HOME", e.WorkDir+"/.home")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a command and compares its exit code: exits CODE COMMAND...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command [args...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = err.Error()
+		if rest, ok := cutLast(code, "exit status "); ok {
+			code = rest
+		}
+	}
+	if code != args[0] {
+		ts.Fatalf("%v exits with %s, want %s", args[1:], code, args[0])
+	}
+}
+
+func cutLast(s, sep string) (string, bool) {
+	for i := len(s) - len(sep); i >= 0; i-- {
+		if s[i:i+len(sep)] == sep {
+			return s[i+len(sep):], true
+		}
+	}
+	return s, false
+}

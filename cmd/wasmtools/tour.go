@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// shownLines is how much of a result the tour prints.
+const shownLines = 6
+
+func newTour() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tour [DIR]",
+		Short: "Make real calls on a scratch copy of a tree and show each result and time",
+		Long: `Make real calls on a scratch copy of a tree (the current directory by default) and
+show each with its result and time: reading, searching, editing, two attempts
+to leave the workspace, and a guest that loops for ever. Nothing outside the
+scratch copy is changed.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, a []string) error {
+			dir := "."
+			if len(a) == 1 {
+				dir = a[0]
+			}
+			return tour(c.Context(), c, dir)
+		},
+	}
+}
+
+// stop is one stop of the tour: a call and the code that it has to end with.
+type stop struct {
+	title string
+	tool  string
+	args  map[string]any
+	want  tool.Code // "" = success
+}
+
+func tour(ctx context.Context, c *cobra.Command, dir string) error {
+	w := c.OutOrStdout()
+	began := time.Now()
+	scratch, err := os.MkdirTemp("", "wasmtools-tour-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	outside, tree := filepath.Join(scratch, "outside"), filepath.Join(scratch, "tree")
+	sample, err := layScratch(dir, tree, outside)
+	if err != nil {
+		return err
+	}
+	guest, err := hostileGuest()
+	if err != nil {
+		return err
+	}
+	d := userDirs()
+	rt, err := wasmtools.Open(ctx, wasmtools.Options{
+		Workspaces: []wasmtools.Workspace{{Dir: tree}},
+		Modules:    []wasmtools.Module{{Code: guest}},
+		Approvers:  []approval.Approver{approval.Func(showAndAccept(w))},
+		StateDir:   d.state, CacheDir: d.cache, Notice: notice(c),
+	})
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	turn, err := rt.Begin(ctx, wasmtools.Facts{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "A scratch copy of %d files is the workspace. %d tools run in the sandbox.\n", sample.files, len(turn.Tools()))
+
+	failed := 0
+	for i, s := range []stop{
+		{"See what is there", "read_discover", map[string]any{"mode": "list", "max_results": shownLines}, ""},
+		{"Find a file by name", "read_discover", map[string]any{"mode": "locate", "query": filepath.Base(sample.name)}, ""},
+		{"Search every file", "grep", map[string]any{"pattern": `\b(func|def|class|import|the)\b`, "mode": "content", "limit": 5}, ""},
+		{"Read part of a file", "read_open", map[string]any{"path": sample.name, "selection": map[string]any{"lines": map[string]any{"start": 1, "end": 3}}}, ""},
+		{"Create a file: the change is shown, then made", "write_file", map[string]any{"path": "tour/notes.txt", "content": "one\ntwo\nthree\n"}, ""},
+		{"Edit it: only the bytes that were named change", "replace_block", map[string]any{"path": "tour/notes.txt", "old": "two", "new": "2"}, ""},
+		{"Try to leave the workspace by a path", "read_open", map[string]any{"path": "../outside/secret.txt"}, tool.OutsideRoot},
+		{"Try to leave it through a link that stands in the tree", "read_open", map[string]any{"path": "tour-link/secret.txt"}, tool.OutsideRoot},
+		{"Run a stranger's guest that loops for ever", "loop_for_ever", map[string]any{}, tool.Timeout},
+	} {
+		arguments, err := json.Marshal(s.args)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n%d. %s\n   $ wasmtools run %s '%s'\n", i+1, s.title, s.tool, arguments)
+		t0 := time.Now()
+		r := turn.Call(ctx, []wasmtools.Request{{Tool: s.tool, Arguments: arguments}})[0].Result
+		took := time.Since(t0)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		printIndented(w, r.PlainText())
+		verdict := "done"
+		switch {
+		case r.Code != s.want:
+			verdict, failed = fmt.Sprintf("NOT as it has to be: got %q, want %q", r.Code, s.want), failed+1
+		case s.want != "":
+			verdict = "stopped, as it has to be: " + string(r.Code)
+		}
+		fmt.Fprintf(w, "   %s, %s\n", verdict, roundTime(took))
+	}
+	fmt.Fprintf(w, "\nYour tree was only read; the scratch copy is removed. %s in all.\n", roundTime(time.Since(began)))
+	if failed > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "error: %d stops did not end as they have to; wasmtools doctor may tell why\n", failed)
+		return exitCode(exitFailure)
+	}
+	return nil
+}
+
+// showAndAccept is the tour's approver: it prints what it is asked, as a person
+// would see it, and says yes.
+func showAndAccept(w io.Writer) func(approval.Request) approval.Decision {
+	return func(r approval.Request) approval.Decision {
+		fmt.Fprintf(w, "   asked: may %s do exactly this?\n", r.Tool)
+		printIndented(w, r.Preview.Diff)
+		fmt.Fprintln(w, "   answered: yes (the tour answers for you)")
+		return approval.Decision{Verdict: approval.Allow, By: "the tour", Channel: "go"}
+	}
+}
+
+func printIndented(w io.Writer, text string) {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, l := range lines {
+		if i == shownLines {
+			fmt.Fprintf(w, "   | ... %d more lines\n", len(lines)-i)
+			return
+		}
+		if r := []rune(l); len(r) > 100 {
+			l = string(r[:99]) + "…"
+		}
+		fmt.Fprintf(w, "   | %s\n", l)
+	}
+}
+
+func roundTime(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Bounds on what the tour copies: enough for a look, quick on any tree.
+const (
+	maxTourFiles    = 2000
+	maxTourBytes    = 32 << 20
+	maxTourFileSize = 1 << 20
+)
+
+// tourSample is what was copied, and one text file of it to read.
+type tourSample struct {
+	files int
+	name  string // with '/'
+}
+
+var errEnough = errors.New("enough copied")
+
+// layScratch copies regular files of dir to tree, makes a folder beside it that
+// no tool may reach, and a link from the one to the other.
+func layScratch(dir, tree, outside string) (tourSample, error) {
+	var s tourSample
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		return s, err
+	}
+	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("the tour must never show this line\n"), 0o600); err != nil {
+		return s, err
+	}
+	if err := os.Mkdir(tree, 0o700); err != nil {
+		return s, err
+	}
+	var copied int64
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if p == dir {
+				return err
+			}
+			return nil // unreadable parts are left out
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil || rel == "." {
+			return err
+		}
+		if d.IsDir() {
+			switch d.Name() {
+			case ".git", ".hg", ".svn", "node_modules":
+				return filepath.SkipDir
+			}
+			return os.Mkdir(filepath.Join(tree, rel), 0o700)
+		}
+		info, err := d.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxTourFileSize {
+			return nil
+		}
+		if s.files >= maxTourFiles || copied > maxTourBytes {
+			return errEnough
+		}
+		n, err := copyFile(p, filepath.Join(tree, rel))
+		if err != nil {
+			return nil
+		}
+		s.files++
+		copied += n
+		if s.name == "" || betterSample(rel, s.name) {
+			s.name = filepath.ToSlash(rel)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return s, err
+	}
+	if s.name == "" {
+		s.name = "hello.txt"
+		if err := os.WriteFile(filepath.Join(tree, s.name), []byte("the tour found no file to copy,\nso it made this one\n"), 0o600); err != nil {
+			return s, err
+		}
+		s.files = 1
+	}
+	return s, os.Symlink(outside, filepath.Join(tree, "tour-link"))
+}
+
+// betterSample prefers a README, at the top.
+func betterSample(a, than string) bool {
+	return strings.HasPrefix(strings.ToLower(a), "readme") && !strings.HasPrefix(strings.ToLower(than), "readme")
+}
+
+func copyFile(from, to string) (int64, error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(out, io.LimitReader(in, maxTourFileSize))
+	return n, errors.Join(err, out.Close())
+}
