@@ -222,7 +222,7 @@ func (c *conn) acceptCall(m message, size int) (jsonrpc.Message, *fault) {
 	}
 	c.byExtra[&r.extra] = r
 	req := &jsonrpc.Request{ID: m.id, Method: laneMethod, Extra: &r.extra}
-	if m.meta != nil && (r.modern && !c.client.is(&m)) {
+	if r.modern && !c.client.is(&m) {
 		req.Params = append(append([]byte(`{"_meta":`), m.meta...), '}')
 	}
 	return req, nil

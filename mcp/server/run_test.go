@@ -352,34 +352,58 @@ func TestFloodOfBytes(t *testing.T) {
 	})
 }
 
-// TestFloodOfNotifications: none of them reaches the SDK, whose queue has no
-// bound, so none is held.
-func TestFloodOfNotifications(t *testing.T) {
-	hostile(t, func(t *testing.T, s *session) {
-		var out lockedBuffer
-		go io.Copy(&out, s.reader)
-		fmt.Fprintln(s.client, initText)
-		for i, line := range []string{
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`,
-			`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
-			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
-			`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`,
-			`{"jsonrpc":"2.0","id":9,"result":{}}`,
-		} {
-			for range 2000 {
-				fmt.Fprintln(s.client, line)
+// TestNotificationsStayOutside: none of these reaches the SDK, whose queue has
+// no bound, so a flood of them is not held. The first initialized does.
+func TestNotificationsStayOutside(t *testing.T) {
+	lines := []string{
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+		`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`,
+		`{"jsonrpc":"2.0","method":"wasmtools/lane"}`,
+	}
+	c := newConn(context.Background(), strings.NewReader(""), io.Discard, grace)
+	passed := 0
+	for range 3 {
+		for _, line := range lines {
+			m, f := decode([]byte(line))
+			if f != nil {
+				t.Fatalf("%s: %s", line, f.text)
 			}
-			fmt.Fprintf(s.client, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+			msg, f := c.accept(m, len(line))
+			if f != nil {
+				t.Errorf("%s: is answered with %s", line, f.text)
+			}
+			if msg != nil {
+				passed++
+			}
 		}
-		synctest.Wait()
-		if n := strings.Count(out.take(), "\n"); n != 7 {
-			t.Errorf("%d answers; want one to initialize and one to each ping", n)
+	}
+	if passed != 1 || len(c.accepted) != 0 || c.held != 0 {
+		t.Errorf("%d reached the SDK, %d are held; want 1 and 0", passed, len(c.accepted))
+	}
+}
+
+// TestCancelReachesListenOnce: the SDK must hear of the one cancellation that
+// only it can serve, and not of its repetitions.
+func TestCancelReachesListenOnce(t *testing.T) {
+	c := newConn(context.Background(), strings.NewReader(""), io.Discard, grace)
+	passed := 0
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`,
+	} {
+		m, _ := decode([]byte(line))
+		if msg, _ := c.accept(m, len(line)); msg != nil {
+			passed++
 		}
-		if n := s.f.calls.Load(); n != 0 {
-			t.Errorf("%d calls were made by notifications", n)
-		}
-	})
+	}
+	if passed != 2 {
+		t.Errorf("%d messages reached the SDK; want the request and one cancellation", passed)
+	}
 }
 
 // TestDeadClient: a broken output ends the session and the calls in it.
