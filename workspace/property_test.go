@@ -124,7 +124,7 @@ func randomTree(b *box, r *rand.Rand) {
 // commit, what is on disk after it, and that nothing outside ever changes or is
 // read.
 func TestRandomCalls(t *testing.T) {
-	rounds := 60
+	rounds := 25
 	if testing.Short() {
 		rounds = 10
 	}

@@ -17,6 +17,7 @@ type pattern struct {
 	exact     bool           // a needle found is a match, and all there is to it
 	re        *regexp.Regexp // nil if exact
 	insts     int            // of re
+	prog      *syntax.Prog   // what re was made from
 	multiline bool
 }
 
@@ -72,7 +73,7 @@ func compile(text string, literal, ignoreCase, multiline bool) (*pattern, error)
 	if err != nil {
 		return nil, badPattern(err)
 	}
-	p := &pattern{re: re, insts: len(prog.Inst), multiline: multiline}
+	p := &pattern{re: re, insts: len(prog.Inst), prog: prog, multiline: multiline}
 	for _, s := range lits.strs {
 		p.needles = append(p.needles, newNeedle(s, lits.fold))
 	}
@@ -80,6 +81,20 @@ func compile(text string, literal, ignoreCase, multiline bool) (*pattern, error)
 		p.exact, p.re = true, nil
 	}
 	return p, nil
+}
+
+// selective reports whether few lines hold a needle, so that to look for needles
+// is faster than to look at every byte.
+func (p *pattern) selective() bool {
+	if len(p.needles) == 0 {
+		return false
+	}
+	for _, n := range p.needles {
+		if len(n.text) < 3 && rarity(n.a) < 60 {
+			return false
+		}
+	}
+	return true
 }
 
 var errLineEnd = tool.Errorf(tool.InvalidArguments, "pattern holds a line end, and lines are searched one by one").

@@ -31,6 +31,7 @@ type scanner struct {
 	p      *pattern
 	f      *finder // nil if the pattern has no needles
 	g      *finder // the same for windows of a line that f is in the midst of
+	d      *dfa    // nil if there is none, or none any more
 	buf    []byte
 	most   int // bytes that buf may have; a longer line passes by in pieces
 	window int // the longest text given to the engine at once
@@ -53,6 +54,9 @@ func newScanner(p *pattern) *scanner {
 		s.f, s.g = newFinder(p.needles), newFinder(p.needles)
 	}
 	if !p.exact {
+		if !p.multiline {
+			s.d = newDFA(p.prog)
+		}
 		s.window = min(maxWindow, max(64<<10, maxSteps/p.insts))
 	}
 	s.lap = min(overlap, s.window/4)
@@ -209,7 +213,50 @@ func (s *scanner) complete(b []byte) error {
 	if s.f != nil {
 		s.f.reset()
 	}
+	var err error
+	if s.d != nil && !s.p.selective() {
+		err = s.byTable(b)
+	} else {
+		err = s.byNeedle(b, 0)
+	}
+	if err == nil && !s.done && s.out != nil {
+		err = s.out.pass(b)
+	}
+	return err
+}
+
+// byTable lets the dfa find the lines.
+func (s *scanner) byTable(b []byte) error {
 	for pos := 0; pos < len(b); {
+		from, sure, ok := s.d.find(b, pos)
+		if !ok {
+			s.d = nil
+			return s.byNeedle(b, pos)
+		}
+		if from < 0 {
+			break
+		}
+		to := bytes.IndexByte(b[from:], '\n') + from
+		if to < from {
+			to = len(b)
+		}
+		if sure && (s.aim == aimFirst || s.aim == aimLines) {
+			s.hits++
+			s.done = s.aim == aimFirst
+		} else if err := s.line(b, from, to, from); err != nil {
+			return err
+		}
+		if s.done {
+			return nil
+		}
+		pos = to + 1
+	}
+	return nil
+}
+
+// byNeedle goes from needle to needle, or without any from line to line.
+func (s *scanner) byNeedle(b []byte, pos int) error {
+	for pos < len(b) {
 		at := pos
 		if s.f != nil {
 			if at = s.f.next(b, pos); at < 0 {
@@ -234,9 +281,6 @@ func (s *scanner) complete(b []byte) error {
 		}
 		pos = to + 1
 	}
-	if s.out != nil {
-		return s.out.pass(b)
-	}
 	return nil
 }
 
@@ -249,6 +293,20 @@ func (s *scanner) line(b []byte, from, to, at int) error {
 		}
 	}
 	line := b[from:to]
+	if s.d != nil && s.f != nil && s.p.selective() {
+		// A needle is there; the table says cheaply whether more is.
+		at, sure, ok := s.d.find(line, 0)
+		switch {
+		case !ok:
+			s.d = nil
+		case at < 0:
+			return nil
+		case sure && (s.aim == aimFirst || s.aim == aimLines):
+			s.hits++
+			s.done = s.aim == aimFirst
+			return nil
+		}
+	}
 	if s.aim == aimMatches {
 		s.hits += s.count(line)
 		return nil
