@@ -54,7 +54,7 @@ func filterChild(names []string) error {
 			return err
 		}
 	}
-	want := layouts(4 * WasmPage / int(pageSize))["holes"]
+	want := layout("holes", 4*WasmPage)
 	image, err := NewImage(want)
 	if err != nil {
 		return err

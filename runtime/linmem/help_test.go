@@ -88,31 +88,41 @@ func eachMechanism(t *testing.T, f func(t *testing.T, how mechanism)) {
 	}
 }
 
-// layouts are images that differ in where their data and their zeroes lie.
-func layouts(pages int) map[string][]byte {
+// filledPages says for an image of n pages which of them hold data.
+var filledPages = map[string]func(p, n int, r *rand.Rand) bool{
+	"zero":   func(int, int, *rand.Rand) bool { return false },
+	"full":   func(int, int, *rand.Rand) bool { return true },
+	"holes":  func(p, _ int, _ *rand.Rand) bool { return p%2 == 1 },
+	"first":  func(p, _ int, _ *rand.Rand) bool { return p == 0 },
+	"last":   func(p, n int, _ *rand.Rand) bool { return p == n-1 },
+	"tail":   func(p, n int, _ *rand.Rand) bool { return p < n/3 },
+	"random": func(_, _ int, r *rand.Rand) bool { return r.IntN(3) == 0 },
+}
+
+// layout is an image of size bytes with the named distribution of data.
+func layout(name string, size int) []byte {
 	page := int(pageSize)
-	r := rand.New(rand.NewPCG(1, uint64(pages)))
-	make := func(fill func(p int) bool) []byte {
-		b := make([]byte, pages*page)
-		for p := range pages {
-			if fill(p) {
-				for i := p * page; i < (p+1)*page; i += 1 + r.IntN(64) {
-					b[i] = byte(r.Uint32())
-				}
-				b[p*page+r.IntN(page)] = 1
-			}
+	r := rand.New(rand.NewPCG(1, uint64(size)))
+	b := make([]byte, size)
+	for p := range size / page {
+		if !filledPages[name](p, size/page, r) {
+			continue
 		}
-		return b
+		for i := p * page; i < (p+1)*page; i += 1 + r.IntN(256) {
+			b[i] = byte(r.Uint32())
+		}
+		b[p*page+r.IntN(page)] = 1
 	}
-	return map[string][]byte{
-		"zero":   make(func(int) bool { return false }),
-		"full":   make(func(int) bool { return true }),
-		"holes":  make(func(p int) bool { return p%2 == 1 }),
-		"first":  make(func(p int) bool { return p == 0 }),
-		"last":   make(func(p int) bool { return p == pages-1 }),
-		"tail":   make(func(p int) bool { return p < pages/3 }),
-		"random": make(func(int) bool { return r.IntN(3) == 0 }),
+	return b
+}
+
+// layouts are images of size bytes that differ in where their data lie.
+func layouts(size int) map[string][]byte {
+	all := map[string][]byte{}
+	for name := range filledPages {
+		all[name] = layout(name, size)
 	}
+	return all
 }
 
 // differs names the first byte in which got is not want.

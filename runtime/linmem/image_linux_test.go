@@ -61,7 +61,7 @@ var attacks = []struct {
 // The snapshot is shared by all instances of a module: whoever could write to it
 // would be in every call. Both the descriptor and a second opening are tried.
 func TestImageCannotBeChanged(t *testing.T) {
-	want := layouts(2 * WasmPage / int(pageSize))["full"]
+	want := layout("full", 2*WasmPage)
 	copy(want, "good")
 	image := mustImage(t, want)
 	if image.copied {
@@ -99,7 +99,7 @@ func TestImageCannotBeChanged(t *testing.T) {
 // what all instances see, the ones that exist and those to come.
 func TestUnsealedImageIsChanged(t *testing.T) {
 	for _, a := range attacks {
-		want := layouts(2 * WasmPage / int(pageSize))["full"]
+		want := layout("full", 2*WasmPage)
 		copy(want, "good")
 		if mustImage(t, want).copied {
 			t.Skip("no files in memory here")
@@ -184,7 +184,7 @@ func descriptorsChild() error {
 // A program that this process starts gets neither the snapshot nor a view of this
 // process's page tables.
 func TestNotInherited(t *testing.T) {
-	image := mustImage(t, layouts(WasmPage / int(pageSize))["full"])
+	image := mustImage(t, layout("full", WasmPage))
 	if image.copied || pagemapFD() < 0 {
 		t.Skip("no files in memory, or no page map here")
 	}

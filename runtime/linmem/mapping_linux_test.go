@@ -13,7 +13,7 @@ func TestNoHugePages(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
 		t.Skip("no huge pages: ", err)
 	}
-	m := mustNew(t, 64<<20, mustImage(t, layouts(32 * WasmPage / int(pageSize))["tail"]), detected())
+	m := mustNew(t, 64<<20, mustImage(t, layout("tail", 32*WasmPage)), detected())
 	mustRealloc(t, m, 40*WasmPage)
 	found := 0
 	for _, v := range mappings(t, m) {
@@ -33,7 +33,7 @@ func TestNoHugePages(t *testing.T) {
 // Nothing can be read or written next to a memory, and that is the memory's own
 // doing and not what happens to lie there.
 func TestGuardIsReserved(t *testing.T) {
-	image := mustImage(t, layouts(WasmPage / int(pageSize))["full"])
+	image := mustImage(t, layout("full", WasmPage))
 	for _, limit := range []uint64{0, WasmPage, 64 << 20} {
 		m := mustNew(t, limit, nil, detected())
 		if limit > 0 {

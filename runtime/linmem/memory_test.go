@@ -12,7 +12,7 @@ import (
 
 func TestReallocate(t *testing.T) {
 	const limit = 8 * WasmPage
-	image := mustImage(t, layouts(2 * WasmPage / int(pageSize))["full"])
+	image := mustImage(t, layout("full", 2*WasmPage))
 	m := mustNew(t, limit+WasmPage-1, image, detected()) // rounded down
 	first := mustRealloc(t, m, 2*WasmPage)
 	start := unsafe.SliceData(first)
@@ -144,7 +144,7 @@ func TestFourGiB(t *testing.T) {
 	if math.MaxInt < MaxLimit+2*Guard {
 		t.Skip("addresses have 32 bits")
 	}
-	m := mustNew(t, MaxLimit, mustImage(t, layouts(WasmPage / int(pageSize))["full"]), detected())
+	m := mustNew(t, MaxLimit, mustImage(t, layout("full", WasmPage)), detected())
 	mustRealloc(t, m, WasmPage)
 	if b := m.Reallocate(MaxLimit); b != nil {
 		if uint64(len(b)) != MaxLimit || uint64(cap(b)) != MaxLimit {
@@ -161,7 +161,7 @@ func TestFourGiB(t *testing.T) {
 
 // An image lives as long as somebody needs it.
 func TestImageOutlivedByMemory(t *testing.T) {
-	want := layouts(WasmPage / int(pageSize))["full"]
+	want := layout("full", WasmPage)
 	image, err := NewImage(want)
 	if err != nil {
 		t.Fatal(err)

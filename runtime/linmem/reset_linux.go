@@ -126,7 +126,10 @@ type scanner struct {
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // scanPages restores the pages that the kernel lists: present or swapped out, and
-// not the file's.
+// not the file's. It costs 0.6 µs for 4 MiB that nobody touched (1.3 µs for 64 MiB)
+// and 7 ns more for each page that was ever read or written (BenchmarkReset,
+// BenchmarkResetAfterReads, minima on a loaded machine), so that not even for one
+// wasm page comparing everything is quicker.
 func (m *Memory) scanPages(p *pass) error {
 	fd := pagemapFD()
 	if fd < 0 {

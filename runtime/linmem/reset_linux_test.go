@@ -62,7 +62,7 @@ func TestScanInSeveralSteps(t *testing.T) {
 		t.Skip("no scan on this kernel")
 	}
 	const size = 2 << 20
-	want := layouts(size / int(pageSize))["random"]
+	want := layout("random", size)
 	m := mustNew(t, size, mustImage(t, want), scan)
 	b := mustRealloc(t, m, size)
 	for _, n := range []int{scanRegions - 1, scanRegions, scanRegions + 1, 2 * scanRegions, 3*scanRegions + 7} {
@@ -87,7 +87,7 @@ func TestScanInSeveralSteps(t *testing.T) {
 func TestReadPagesStayShared(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, how mechanism) {
 		const size = 1 << 20
-		for name, want := range layouts(size / int(pageSize)) {
+		for name, want := range layouts(size) {
 			m := mustNew(t, size, mustImage(t, want), how)
 			b := mustRealloc(t, m, size)
 			for range 3 {
@@ -112,7 +112,7 @@ func TestReadPagesStayShared(t *testing.T) {
 // A page of zeroes where the image has data is a change: the kernel may have
 // merged what the guest wrote with its own page of zeroes.
 func TestZeroPageOverData(t *testing.T) {
-	want := layouts(WasmPage / int(pageSize))["holes"]
+	want := layout("holes", WasmPage)
 	m := mustNew(t, WasmPage, mustImage(t, want), detected())
 	b := mustRealloc(t, m, WasmPage)
 	clear(b)
@@ -130,7 +130,7 @@ func TestZeroPageOverData(t *testing.T) {
 
 // A page in swap is as much a change as one in memory.
 func TestSwappedPages(t *testing.T) {
-	want := layouts(WasmPage / int(pageSize))["holes"]
+	want := layout("holes", WasmPage)
 	m := mustNew(t, WasmPage, mustImage(t, want), detected())
 	b := mustRealloc(t, m, WasmPage)
 	fill(b, 9)
@@ -155,7 +155,7 @@ func TestSwappedPages(t *testing.T) {
 // Locked memory cannot be dropped; a reset must then find another way.
 func TestRefusedCallsFallBack(t *testing.T) {
 	const size = KeepBytes + 4*WasmPage
-	want := layouts(size / int(pageSize))["holes"]
+	want := layout("holes", size)
 	for how := dontneed; how <= detected(); how++ {
 		m := mustNew(t, size, mustImage(t, want), how)
 		b := mustRealloc(t, m, size)
@@ -187,7 +187,7 @@ func TestRefusedCallsFallBack(t *testing.T) {
 // A reset happens after every call, so it leaves nothing for the collector.
 func TestResetAllocatesNothing(t *testing.T) {
 	eachMechanism(t, func(t *testing.T, how mechanism) {
-		want := layouts(4 * WasmPage / int(pageSize))["holes"]
+		want := layout("holes", 4*WasmPage)
 		m := mustNew(t, 4*WasmPage, mustImage(t, want), how)
 		b := mustRealloc(t, m, 4*WasmPage)
 		n := testing.AllocsPerRun(200, func() {
