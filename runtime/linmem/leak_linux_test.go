@@ -90,7 +90,7 @@ func leakChild() error {
 	}
 	report := func(when string) error {
 		u, err := measure()
-		fmt.Println(when, u.descriptors, u.mappings, u.rssKiB)
+		fmt.Println(when, u.descriptors, u.mappings, u.rssKiB, u.anonKiB)
 		return err
 	}
 	if _, err := measure(); err != nil { // opens what the Go runtime keeps open
@@ -124,7 +124,7 @@ func TestNothingLeftBehind(t *testing.T) {
 	for _, line := range lines(child(t, "leak")) {
 		var when string
 		var u usage
-		if _, err := fmt.Sscan(line, &when, &u.descriptors, &u.mappings, &u.rssKiB); err != nil {
+		if _, err := fmt.Sscan(line, &when, &u.descriptors, &u.mappings, &u.rssKiB, &u.anonKiB); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		got[when] = u
