@@ -127,4 +127,3 @@ func (c *conn) verdict() error {
 	}
 	return nil
 }
-
