@@ -6,9 +6,9 @@ import "strconv"
 // not be used after the tool has returned.
 type Call struct {
 	ID       string
-	Deadline int64 // Unix nanoseconds; 0 = none
-	Args     Value // an object, validated by the host against the tool's schema
-	RawArgs  []byte
+	Deadline int64  // Unix nanoseconds; 0 = none
+	Args     Value  // an object, validated by the host against the tool's schema
+	RawArgs  []byte // their text; must not be changed
 
 	host ABI
 	tool *Tool

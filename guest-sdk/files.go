@@ -1,6 +1,9 @@
 package guest
 
-import "io"
+import (
+	"io"
+	"unsafe"
+)
 
 // Kinds of a file system object, in [Info].
 const (
@@ -215,6 +218,11 @@ func (c *Call) ReadFile(path string, limit int) ([]byte, error) {
 // rule has accepted them.
 func (c *Call) WriteFile(path string, data []byte, overwrite bool) (Change, error) {
 	return c.change(c.host.Write(path, data, flag(overwrite, FlagOverwrite)))
+}
+
+// WriteText is WriteFile for a string, without a copy of it.
+func (c *Call) WriteText(path, text string, overwrite bool) (Change, error) {
+	return c.WriteFile(path, unsafe.Slice(unsafe.StringData(text), len(text)), overwrite)
 }
 
 // Edit makes all edits in the file path, or none. Every Old is matched against

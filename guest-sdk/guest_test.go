@@ -87,9 +87,11 @@ func TestCodes(t *testing.T) {
 		if n := guest.CodeNumber(guest.Code(c.Code)); n != i+1 {
 			t.Errorf("CodeNumber(%s) = %d, want %d", c.Code, n, i+1)
 		}
-		e := &guest.Error{Code: guest.Code(c.Code), Path: "a\nb", Text: "fact"}
-		if got, want := e.Error(), (&tool.Error{Code: c.Code, Path: "a\nb", Text: "fact"}).Error(); got != want {
-			t.Errorf("%s reads %q, want %q", c.Code, got, want)
+		for _, text := range []string{"", "fact"} {
+			e := &guest.Error{Code: guest.Code(c.Code), Path: "a\nb", Text: text}
+			if got, want := e.Error(), (&tool.Error{Code: c.Code, Path: "a\nb", Text: text}).Error(); got != want {
+				t.Errorf("%s reads %q, want %q", c.Code, got, want)
+			}
 		}
 	}
 	if n := guest.CodeNumber("no such"); n != tool.Internal.Number() {

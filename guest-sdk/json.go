@@ -2,6 +2,7 @@ package guest
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -129,8 +130,10 @@ func (e *SyntaxError) Error() string {
 // name that occurs twice in one object, invalid UTF-8 and nesting beyond 64
 // levels are errors. An escaped surrogate without its partner becomes U+FFFD,
 // as in encoding/json.
-func Parse(p []byte) (Value, error) {
-	d := decoder{s: string(p)}
+func Parse(p []byte) (Value, error) { return parseText(string(p)) }
+
+func parseText(s string) (Value, error) {
+	d := decoder{s: s}
 	v := d.value(0)
 	if d.err == nil {
 		d.space()
@@ -347,21 +350,31 @@ func (d *decoder) string() string {
 
 // escaped goes on with a string that began at start, from its first backslash.
 func (d *decoder) escaped(start int) string {
-	out := append(make([]byte, 0, 2*(d.i-start)+16), d.s[start:d.i]...)
+	// A text of many megabytes is decoded into room of its own size, once.
+	end := d.i
+	for end < len(d.s) && d.s[end] != '"' {
+		if d.s[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	var out strings.Builder
+	out.Grow(min(end, len(d.s)) - start)
+	out.WriteString(d.s[start:d.i])
 	for d.i < len(d.s) {
 		c := d.s[d.i]
 		switch {
 		case c == '"':
 			d.i++
-			if !utf8.Valid(out) {
+			if !utf8.ValidString(out.String()) {
 				d.fail("invalid UTF-8")
 			}
-			return string(out)
+			return out.String()
 		case c < ' ':
 			d.fail("a control character in a string")
 			return ""
 		case c != '\\':
-			out = append(out, c)
+			out.WriteByte(c)
 			d.i++
 			continue
 		}
@@ -396,13 +409,13 @@ func (d *decoder) escaped(start int) string {
 					r = utf8.RuneError
 				}
 			}
-			out = utf8.AppendRune(out, r)
+			out.WriteRune(r)
 			continue
 		default:
 			d.fail("unknown escape")
 			return ""
 		}
-		out = append(out, c)
+		out.WriteByte(c)
 		d.i += 2
 	}
 	d.fail("the text ends inside a string")

@@ -29,8 +29,8 @@ var rules = map[string]rule{
 	"read_list":          {[]string{"read_discover"}, list},
 	"ls":                 {[]string{"read_discover"}, list},
 	"read_locate":        {[]string{"read_discover"}, locate},
-	"find":               {[]string{"read_discover"}, locate},
-	"glob":               {[]string{"read_discover"}, locate},
+	"find":               {[]string{"read_discover"}, find},
+	"glob":               {[]string{"read_discover"}, find},
 	"edit":               {[]string{"replace_block"}, replace},
 	"edit_file":          {[]string{"replace_block", "write_file"}, editFile},
 	"write":              {[]string{"write_file"}, write},
@@ -187,6 +187,16 @@ func locate(g *given) (string, map[string]any) {
 	}
 	g.refuseIf("include_ignored", true, "what git ignores is found only below a root that names it")
 	return "read_discover", out
+}
+
+// find is locate for tools whose pattern is a glob that, without a slash, fits
+// names in every directory.
+func find(g *given) (string, map[string]any) {
+	target, out := locate(g)
+	if q, ok := out["query"].(string); ok && q != "" && !strings.Contains(q, "/") {
+		out["query"] = "**/" + q
+	}
+	return target, out
 }
 
 func write(g *given) (string, map[string]any) {

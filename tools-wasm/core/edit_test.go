@@ -211,9 +211,15 @@ func TestDiffIsBounded(t *testing.T) {
 
 func TestSHA256(t *testing.T) {
 	for n := range 300 {
-		p := []byte(strings.Repeat("abc\x00\xff", n)[:n])
-		if got := sha256hex(p); got != sum(string(p)) {
-			t.Fatalf("sha256hex of %d bytes = %s, want %s", n, got, sum(string(p)))
+		p := strings.Repeat("abc\x00\xff", n)[:n]
+		for _, step := range []int{1, 7, 64, 1000} {
+			s := newDigest()
+			for rest := p; rest != ""; rest = rest[min(step, len(rest)):] {
+				s.write([]byte(rest[:min(step, len(rest))]))
+			}
+			if got := s.hex(); got != sum(p) {
+				t.Fatalf("sha256 of %d bytes = %s, want %s", n, got, sum(p))
+			}
 		}
 	}
 }

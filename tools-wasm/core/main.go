@@ -19,7 +19,8 @@ const (
 	diffBytes  = 8 << 10   // unified diff in the answer of an edit
 	noticeRoom = 1 << 10   // kept free for the notice below a text
 	scanBytes  = 256 << 20 // how far read_open counts the lines of a file
-	wholeBytes = 8 << 20   // files that section, paste and expected_sha256 hold whole
+	wholeBytes = 8 << 20   // files that a section or a pasted text needs whole
+	hashBytes  = 64 << 20  // files for expected_sha256; the host edits no larger ones
 )
 
 var everything = []string{"**"}

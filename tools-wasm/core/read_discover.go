@@ -85,6 +85,9 @@ func locate(c *guest.Call) (guest.Result, error) {
 	text := matchesText(r.Total)
 	if r.Total == 0 {
 		text = "nothing is named like " + guest.QuotePath(query)
+		if strings.ContainsAny(query, "*?[{") && !strings.Contains(query, "/") {
+			text += "; " + guest.QuotePath("**/"+query) + " looks in every directory"
+		}
 	} else if r.AtLeast {
 		text = "at least " + text
 	}

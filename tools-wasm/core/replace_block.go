@@ -1,13 +1,10 @@
 package main
 
 import (
-	"io"
 	"strings"
 
 	guest "github.com/wasmtools/wasmtools/guest-sdk"
 )
-
-func isEnd(err error) bool { return err == io.EOF }
 
 func replaceBlock(c *guest.Call) (guest.Result, error) {
 	a := c.Args
@@ -20,7 +17,7 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 		return guest.Result{}, err
 	}
 	if expected := a.Get("expected_sha256").TextOr(""); expected != "" {
-		if _, err := oldFile(c, path, expected); err != nil {
+		if err := checkDigest(c, path, expected); err != nil {
 			return guest.Result{}, err
 		}
 	}

@@ -90,6 +90,7 @@ func TestReadDiscoverLocate(t *testing.T) {
 	wantText(t, h.Call("read_discover", args("mode", "locate", "query", "*.go", "root", "d")),
 		"1 match\nd/b.go\tfile\t24\t2026-01-02T03:04:05Z\n")
 	wantText(t, h.Call("read_discover", args("mode", "locate", "query", "zz")), "nothing is named like zz\n")
+	wantText(t, h.Call("read_discover", args("mode", "locate", "query", "*.zz")), "nothing is named like *.zz; **/*.zz looks in every directory\n")
 }
 
 func TestReadDiscoverRefuses(t *testing.T) {
@@ -162,6 +163,26 @@ func TestGrepRequest(t *testing.T) {
 		"[skipped: 3 ignored by git, 1 binary, 2 too large, 4 unreadable, 5 on another file system, 6 denied]\n")
 	if d := r.Details(); d["skipped"].(obj)["denied"] != 6.0 || d["at_least"] != true || d["shown"] != 2.0 {
 		t.Errorf("details %v", d)
+	}
+}
+
+// TestGrepSays: binary files and names that are no text are told in every mode.
+func TestGrepSays(t *testing.T) {
+	h := guesttest.New()
+	h.Search = func(q guesttest.Request) (guesttest.Response, error) {
+		total := 2
+		if q.Mode == "files" {
+			total = 1
+		}
+		return guesttest.Response{Total: total, TotalFiles: 1, Files: []guesttest.FileHit{{Path: `b\xff`, Count: 2, Binary: true, Escaped: true}}}, nil
+	}
+	for mode, want := range map[string]string{
+		"files":   "1 file\nb\\xff (binary) (name is not UTF-8, cannot be opened)\n",
+		"count":   "2 matches in 1 file\nb\\xff: 2 (binary) (name is not UTF-8, cannot be opened)\n",
+		"content": "2 matches in 1 file\nb\\xff: 2 matches (binary) (name is not UTF-8, cannot be opened)\n",
+	} {
+		r := h.Call("grep", args("pattern", "x", "mode", mode))
+		wantText(t, r, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -14,26 +15,34 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 	if err := noScheme(path); err != nil {
 		return guest.Result{}, err
 	}
+	lines := lineCount(text)
 	wanted := a.Get("encoding").TextOr("")
 	if w := strings.ToLower(wanted); w != "" && w != "utf-8" && w != "utf8" {
 		return guest.Result{}, guest.FailPath(guest.Encoding, path, "files cannot be written in "+guest.QuotePath(clip(wanted, 40))+" yet").
 			WithNext(`leave encoding away to keep that of an existing file, or use "utf-8"`)
 	}
-	old, err := oldFile(c, path, a.Get("expected_sha256").TextOr(""))
-	if err != nil {
-		return guest.Result{}, err
+	if expected := a.Get("expected_sha256").TextOr(""); expected != "" {
+		err := checkDigest(c, path, expected)
+		if guest.CodeOf(err) == guest.NotFound {
+			err = guest.FailPath(guest.Stale, path, "the file that expected_sha256 speaks of does not exist").
+				WithNext("leave expected_sha256 away to create it")
+		}
+		if err != nil {
+			return guest.Result{}, err
+		}
 	}
-	data, note := []byte(text), ""
+	old := oldFile(c, path)
+	note := ""
 	if old.exists && overwrite {
 		if wanted == "" && old.enc != utf8Plain {
 			// Keep how the file was, unless the new text brings its own mark.
-			data = old.enc.encode(strings.TrimPrefix(text, "\ufeff"))
+			text = string(old.enc.encode(strings.TrimPrefix(text, "\ufeff")))
 			note = "kept " + old.enc.String()
 		} else if !old.enc.wide() && !old.valid {
 			note = "the file was no UTF-8 before; it is now"
 		}
 	}
-	change, err := c.WriteFile(path, data, overwrite)
+	change, err := c.WriteText(path, text, overwrite)
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -41,7 +50,7 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 	if change.Created {
 		verb = "created"
 	}
-	head := verb + " " + guest.QuotePath(change.Path) + ": " + count(lineCount(text), "line") + ", " + count(change.Bytes, "byte") +
+	head := verb + " " + guest.QuotePath(change.Path) + ": " + count(lines, "line") + ", " + count(change.Bytes, "byte") +
 		", sha256 " + change.SHA256
 	if note != "" {
 		head += " (" + note + ")"
@@ -62,41 +71,44 @@ func lineCount(text string) int {
 type before struct {
 	exists bool
 	enc    encoding
-	valid  bool // as far as was looked: all of it if a digest was compared, else the sample
+	valid  bool // UTF-8, as far as was looked
 }
 
-// oldFile looks at the file that path names, if there is one, and compares it
-// with the digest that the caller expects of it, if that is not empty. What the
-// write itself finds wrong (a directory, no right to read) it leaves to it.
-func oldFile(c *guest.Call, path, expected string) (before, error) {
-	var b before
-	var head []byte
-	if expected == "" {
-		head = make([]byte, sampleBytes)
-		n, err := c.ReadAt(path, head, 0)
-		if guest.CodeOf(err) != "" && !isEnd(err) {
-			return b, nil
-		}
-		head = head[:n]
-	} else {
-		p, err := c.ReadFile(path, wholeBytes)
-		if guest.CodeOf(err) == guest.NotFound {
-			return b, guest.FailPath(guest.Stale, path, "the file that expected_sha256 speaks of does not exist").
-				WithNext("leave expected_sha256 away to create it")
-		}
-		if err != nil {
-			return b, err
-		}
-		if got := sha256hex(p); !strings.EqualFold(strings.TrimPrefix(expected, "sha256:"), got) {
-			return b, guest.FailPath(guest.Stale, path, "the file's sha256 is "+got+", not the expected one").
-				With(guest.F("sha256", got))
-		}
-		head = p
+// oldFile looks at the beginning of the file that path names. What keeps it from
+// that (there is none, it is a directory, it cannot be read) the write will say.
+func oldFile(c *guest.Call, path string) before {
+	head := make([]byte, sampleBytes)
+	n, err := c.ReadAt(path, head, 0)
+	if err != nil && err != io.EOF {
+		return before{}
 	}
-	b.exists = true
-	b.enc = encodingOf(head)
-	b.valid = utf8.Valid(head) || expected == "" && len(head) == sampleBytes && utf8.Valid(wholeRunes(head))
-	return b, nil
+	head = head[:n]
+	return before{exists: true, enc: encodingOf(head), valid: utf8.Valid(head) || n == sampleBytes && utf8.Valid(wholeRunes(head))}
+}
+
+// checkDigest compares the file with the digest that the caller expects of it.
+func checkDigest(c *guest.Call, path, expected string) error {
+	sum := newDigest()
+	buf := make([]byte, pieceBytes)
+	for off := int64(0); ; {
+		n, err := c.ReadAt(path, buf, off)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		sum.write(buf[:n])
+		off += int64(n)
+		if err == io.EOF {
+			break
+		}
+		if off > hashBytes {
+			return guest.FailPath(guest.TooLarge, path, "expected_sha256 is compared with files of up to "+itoa(hashBytes>>20)+" MiB")
+		}
+	}
+	if got := sum.hex(); !strings.EqualFold(strings.TrimPrefix(expected, "sha256:"), got) {
+		return guest.FailPath(guest.Stale, path, "the file's sha256 is "+got+", not the expected one").
+			With(guest.F("sha256", got))
+	}
+	return nil
 }
 
 // wholeRunes leaves away a rune that the end of p cuts in two.

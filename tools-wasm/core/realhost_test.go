@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	guest "github.com/wasmtools/wasmtools/guest-sdk"
+	"github.com/wasmtools/wasmtools/guest-sdk/guesttest"
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
+	"github.com/wasmtools/wasmtools/workspace/search"
+)
+
+// realHost is the ABI over the host's own functions, without an engine between:
+// the tools as they work on a disk.
+type realHost struct {
+	call   *hostfuncs.Call
+	result []byte
+	fail   []byte
+}
+
+func (h *realHost) give(v any, err error) int64 {
+	if err != nil {
+		return h.refuse(err)
+	}
+	h.result, _ = json.Marshal(v)
+	return int64(len(h.result))
+}
+
+func (h *realHost) refuse(err error) int64 {
+	e := tool.AsError(err)
+	h.fail, _ = json.Marshal(map[string]any{"code": e.Code, "path": e.Path, "text": e.Text, "next": e.Next, "details": e.Details})
+	return -int64(e.Code.Number())
+}
+
+func (h *realHost) done(err error) int64 {
+	if err != nil {
+		return h.refuse(err)
+	}
+	return 0
+}
+
+func (h *realHost) ResultRead(buf []byte, off int) int64 { return int64(copy(buf, h.result[off:])) }
+func (h *realHost) ErrorRead(buf []byte) int64           { return int64(copy(buf, h.fail)) }
+func (h *realHost) Stat(path string) int64               { return h.give(h.call.Stat(context.Background(), path)) }
+func (h *realHost) List(path string, opts []byte) int64 {
+	var o workspace.ListOptions
+	if err := json.Unmarshal(opts, &o); err != nil {
+		return h.refuse(err)
+	}
+	return h.give(h.call.List(context.Background(), path, o))
+}
+func (h *realHost) Read(path string, off int64, buf []byte) int64 {
+	n, err := h.call.ReadAt(context.Background(), path, buf, off)
+	if err != nil {
+		return h.refuse(err)
+	}
+	return int64(n)
+}
+func (h *realHost) Write(path string, data []byte, flags int) int64 {
+	return h.give(h.call.Write(context.Background(), path, data, flags&guest.FlagOverwrite != 0))
+}
+func (h *realHost) Edit(path string, edits []byte) int64 {
+	var req struct{ Edits []workspace.Edit }
+	if err := json.Unmarshal(edits, &req); err != nil {
+		return h.refuse(err)
+	}
+	return h.give(h.call.Edit(context.Background(), path, req.Edits))
+}
+func (h *realHost) Remove(path string, flags int) int64 {
+	return h.give(h.call.Remove(context.Background(), path, flags&guest.FlagRecursive != 0))
+}
+func (h *realHost) Rename(from, to string, flags int) int64 {
+	return h.give(h.call.Rename(context.Background(), from, to, flags&guest.FlagOverwrite != 0))
+}
+func (h *realHost) Mkdir(path string) int64 { return h.done(h.call.Mkdir(context.Background(), path)) }
+func (h *realHost) Diff(limit int) int64 {
+	d, err := h.call.Diff(limit)
+	if err != nil {
+		return h.refuse(err)
+	}
+	h.result = []byte(d)
+	return int64(len(d))
+}
+func (h *realHost) Discard() int64 { return h.done(h.call.Discard()) }
+func (h *realHost) Search(req []byte) int64 {
+	var q search.Request
+	d := json.NewDecoder(bytes.NewReader(req))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return h.refuse(err)
+	}
+	return h.give(h.call.Search(context.Background(), q))
+}
+func (h *realHost) Emit(int, []byte) int64              { return 0 }
+func (h *realHost) Progress(int64, int64, string) int64 { return 0 }
+func (h *realHost) Log(int, string) int64               { return 0 }
+
+// disk is a workspace in a temporary folder.
+type disk struct {
+	t    *testing.T
+	root string
+	w    *workspace.Workspace
+}
+
+func newDisk(t *testing.T) *disk {
+	root := t.TempDir()
+	w, err := workspace.Open(root, workspace.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return &disk{t, root, w}
+}
+
+func (d *disk) put(name, text string) {
+	d.t.Helper()
+	p := filepath.Join(d.root, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *disk) text(name string) string {
+	p, err := os.ReadFile(filepath.Join(d.root, name))
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return string(p)
+}
+
+// run makes one call with everything granted, and commits what it changed.
+func (d *disk) run(name, args string) guesttest.CallResult {
+	d.t.Helper()
+	grant := manifest.Capabilities{Read: everything, Write: everything}
+	o := hostfuncs.NewOverlay(d.w, grant)
+	defer o.Close()
+	host := &realHost{call: &hostfuncs.Call{Grant: grant, Files: o, Sink: tool.Discard{}}}
+	index := slices.IndexFunc(guest.Tools(), func(t guest.Tool) bool { return t.Name == name })
+	var r guesttest.CallResult
+	r.Raw = guest.Serve(host, guesttest.EncodeRequest(uint32(index), "c", 0, []byte(args)))
+	if err := json.Unmarshal(r.Raw, &r); err != nil {
+		d.t.Fatal(err)
+	}
+	if !r.IsError {
+		if err := d.w.Commit(context.Background(), o.WriteSet()); err != nil {
+			d.t.Fatalf("%s(%s): commit: %v", name, args, err)
+		}
+	}
+	return r
+}
+
+func TestOnDiskEdits(t *testing.T) {
+	for _, c := range []struct {
+		name, before string
+		tool, args   string
+		after        string
+		code         guest.Code
+	}{
+		{"CRLF", "a\r\nb\r\nc\r\n", "replace_block", args("path", "f", "old", "a\nb", "new", "x\ny"), "x\r\ny\r\nc\r\n", ""},
+		{"CRLF, pasted with numbers", "a\r\nb\r\n", "replace_block", args("path", "f", "old", "1\ta\n2\tb\n", "new", "1\tx\n"), "x\r\n", ""},
+		{"lone CR stays", "old mac\rline\nx=1\n", "replace_block", args("path", "f", "old", "x=1", "new", "x=2"), "old mac\rline\nx=2\n", ""},
+		{"byte order mark stays", "\xef\xbb\xbfa\n", "replace_block", args("path", "f", "old", "a", "new", "b"), "\xef\xbb\xbfb\n", ""},
+		{"no last line end stays away", "a\nb", "replace_block", args("path", "f", "old", "a", "new", "c"), "c\nb", ""},
+		{"invalid UTF-8 elsewhere stays", "// \xa9\nint x = 1;\n", "replace_block", args("path", "f", "old", "int x = 1;", "new", "int x = 2;"), "// \xa9\nint x = 2;\n", ""},
+		{"edits match the original", "a\nb\n", "replace_block", args("path", "f", "edits", []obj{{"old": "a", "new": "b"}, {"old": "b", "new": "c"}}), "b\nc\n", ""},
+		{"overlap counts", "ababab\n", "replace_block", args("path", "f", "old", "abab", "new", "Z"), "", guest.NotUnique},
+		{"twice", "x\ny\nx\n", "replace_block", args("path", "f", "old", "x", "new", "z"), "", guest.NotUnique},
+		{"not there", "x\n", "replace_block", args("path", "f", "old", "q", "new", "z"), "", guest.NoMatch},
+		{"same", "x\n", "replace_block", args("path", "f", "old", "x", "new", "x"), "", guest.NoChange},
+		{"all", "x x\n", "replace_block", args("path", "f", "old", "x", "new", "y", "replace_all", true), "y y\n", ""},
+		{"overwrite keeps the mark", "\xef\xbb\xbfa", "write_file", args("path", "f", "content", "b", "overwrite", true), "\xef\xbb\xbfb", ""},
+		{"overwrite keeps UTF-16", "\xff\xfea\x00", "write_file", args("path", "f", "content", "b", "overwrite", true), "\xff\xfeb\x00", ""},
+		{"exists", "a", "write_file", args("path", "f", "content", "b"), "", guest.Exists},
+		{"stale", "a", "write_file", args("path", "f", "content", "b", "overwrite", true, "expected_sha256", sum("z")), "", guest.Stale},
+		{"dry run", "a", "write_file", args("path", "f", "content", "b", "overwrite", true, "dry_run", true), "a", ""},
+		{"NUL in the path", "a", "write_file", args("path", "f\x00x", "content", "b"), "", "-"},
+		{"the root", "a", "delete_path", args("path", ".", "recursive", true), "", "-"},
+		{"onto itself", "a", "move_path", args("from", "f", "to", "./f"), "", guest.NoChange},
+		{"outside", "a", "move_path", args("from", "f", "to", "../f"), "", guest.OutsideRoot},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDisk(t)
+			d.put("f", c.before)
+			r := d.run(c.tool, c.args)
+			if c.code == "-" && r.IsError {
+				return
+			}
+			if string(c.code) != r.Meta.Code {
+				t.Fatalf("code %q, want %q: %s", r.Meta.Code, c.code, r.Text())
+			}
+			want := c.after
+			if c.code != "" {
+				want = c.before
+			}
+			if got := d.text("f"); got != want {
+				t.Errorf("the file holds %q, want %q\n%s", got, want, r.Text())
+			}
+		})
+	}
+}
+
+// TestOnDiskReads: grep and read_open agree about lines, results feed the next
+// call, and names that are no text forge nothing.
+func TestOnDiskReads(t *testing.T) {
+	d := newDisk(t)
+	d.put("ff", "l1\n\x0cx\nl3\nneedle\n")
+	d.put("cr", "l1\rneedle\r")
+	d.put("u16", "\xff\xfen\x00e\x00e\x00d\x00l\x00e\x00\n\x00")
+	d.put("sub/deep/x.go", "// needle\n")
+	d.put("long", strings.Repeat("x", 100000)+"needle"+strings.Repeat("y", 100000))
+	d.put("a\nb", "needle\n")
+	d.put("skip", "needle\n")
+	d.put(".gitignore", "skip\n")
+
+	r := d.run("grep", args("pattern", "needle", "mode", "content"))
+	for _, want := range []string{"ff:4: needle\n", "cr:2: needle\n", "u16:1: needle\n", "sub/deep/x.go:1: // needle\n", `"a\nb":1: needle` + "\n", "xneedley", " [line cut]\n", "[skipped: 1 ignored by git]"} {
+		if !strings.Contains(r.Text(), want) {
+			t.Errorf("grep lacks %q:\n%.3000s", want, r.Text())
+		}
+	}
+	for name, line := range map[string]string{"ff": "4\tneedle\n", "cr": "2\tneedle\n", "u16": "1\tneedle\n", "sub/deep/x.go": "1\t// needle\n"} {
+		if r := d.run("read_open", args("path", name)); !strings.Contains(r.Text(), line) {
+			t.Errorf("read_open of %s: %q", name, r.Text())
+		}
+	}
+	r = d.run("grep", args("pattern", "needle", "path", "skip"))
+	wantText(t, r, "1 file\nskip\n")
+	wantError(t, d.run("grep", args("pattern", "foo(")), guest.InvalidArguments, "literal")
+	wantError(t, d.run("read_open", args("path", "sub")), guest.NotRegular, "read_discover")
+	wantError(t, d.run("read_open", args("path", "ff", "selection", lines(5, 6))), guest.InvalidArguments, "4 lines")
+
+	r = d.run("read_discover", args("mode", "list", "path", "/"))
+	for _, want := range []string{".: 8 names\n", `"a\nb"` + "\tfile\t7\t", "sub/\tdir\t", "skip\tfile\t7\t"} {
+		if !strings.Contains(r.Text(), want) {
+			t.Errorf("list lacks %q:\n%s", want, r.Text())
+		}
+	}
+	r = d.run("read_discover", args("mode", "locate", "query", "**/*.go"))
+	if !strings.HasPrefix(r.Text(), "1 match\nsub/deep/x.go\tfile\t10\t") {
+		t.Errorf("locate: %s", r.Text())
+	}
+	// What a page names as the next one is taken.
+	seen := 0
+	for cursor := ""; ; {
+		a := obj{"mode": "list", "max_results": 3}
+		if cursor != "" {
+			a["cursor"] = cursor
+		}
+		p, _ := json.Marshal(a)
+		var s struct {
+			Entries []any
+			Next    string
+		}
+		r := d.run("read_discover", string(p))
+		if json.Unmarshal(r.Structured, &s) != nil || r.IsError {
+			t.Fatal(r.Text())
+		}
+		seen += len(s.Entries)
+		if cursor = s.Next; cursor == "" || seen > 20 {
+			break
+		}
+	}
+	if seen != 8 {
+		t.Errorf("the pages hold %d names, want 8", seen)
+	}
+}
+
+// TestOnDiskGrepPages: pages of content mode with context are disjoint and
+// complete on the real search.
+func TestOnDiskGrepPages(t *testing.T) {
+	d := newDisk(t)
+	var text strings.Builder
+	for i := range 300 {
+		text.WriteString(strings.Repeat("-", 60) + "\nneedle " + itoa(i) + "\n")
+	}
+	d.put("f", text.String())
+	got, offset := 0, 0
+	for range 100 {
+		r := d.run("grep", args("pattern", "needle", "mode", "content", "context", 1, "limit", 10000, "offset", offset))
+		if r.IsError {
+			t.Fatal(r.Text())
+		}
+		if n := guest.TextLen(r.Text()); n > grepBytes {
+			t.Errorf("a page takes %d bytes", n)
+		}
+		for l := range strings.Lines(r.Text()) {
+			if strings.Contains(l, ": needle") {
+				if !strings.HasSuffix(l, "needle "+itoa(got)+"\n") {
+					t.Fatalf("match %d is %q", got, l)
+				}
+				got++
+			}
+		}
+		next, ok := r.Details()["next_offset"].(float64)
+		if !ok {
+			break
+		}
+		offset = int(next)
+	}
+	if got != 300 {
+		t.Errorf("the pages hold %d matches, want 300", got)
+	}
+}
