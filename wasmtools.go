@@ -67,6 +67,7 @@ type Runtime struct {
 	session string
 	desk    *approval.Desk
 	engine  *runtime.Engine
+	core    runtime.Module
 	sources []catalog.Source
 	spaces  []*space
 	turns   atomic.Uint64
@@ -104,8 +105,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	core, err := r.engine.Load(ctx, toolswasm.Core(), runtime.LoadOptions{Trusted: true})
-	if err != nil {
+	if r.core, err = r.engine.Load(ctx, toolswasm.Core(), runtime.LoadOptions{Trusted: true}); err != nil {
 		return nil, fmt.Errorf("the built-in tools: %w", err)
 	}
 	modules := make([]runtime.Module, len(o.Modules))
@@ -129,8 +129,8 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			return nil, err
 		}
 		r.spaces = append(r.spaces, s)
-		s.sources = append(s.sources, catalog.Static("builtin", runtime.Tools(core, runtime.ToolOptions{
-			Source: tool.Builtin, Workspace: s.files, Grant: requested(core.Manifest()),
+		s.sources = append(s.sources, catalog.Static("builtin", runtime.Tools(r.core, runtime.ToolOptions{
+			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
 		})...))
 		for i, m := range modules {
 			grants := o.Modules[i].Grants
@@ -147,6 +147,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	opened = true
 	return r, nil
 }
+
+// Prepare compiles the built-in module now, or loads it from the cache, so that
+// the first call does not wait for it. Calling it is never necessary.
+func (r *Runtime) Prepare(ctx context.Context) error { return r.core.Prepare(ctx) }
 
 // requested grants every tool of m what it asks for. It is for the built-in
 // modules only, whose bytes are part of this program.

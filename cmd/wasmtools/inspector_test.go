@@ -102,7 +102,7 @@ func TestInspectorCalls(t *testing.T) {
 				{"read_open", []string{"path=a.txt"}, `1\tone`},
 				{"grep", []string{"pattern=t.o", "mode=content"}, "a.txt:2: two"},
 				{"write_file", []string{"path=d/b.txt", "content=new"}, "d/b.txt"},
-				{"replace_block", []string{"path=a.txt", "old=two", "new=2"}, "+2"},
+				{"replace_block", []string{"path=a.txt", "old=two", "new=zwei"}, "+zwei"},
 				{"move_path", []string{"from=a.txt", "to=c.txt"}, "c.txt"},
 				{"delete_path", []string{"path=d", "recursive=true"}, "d"},
 			} {
@@ -115,7 +115,7 @@ func TestInspectorCalls(t *testing.T) {
 					t.Fatalf("%s %v exits with %d and prints %s; want %q in it", c.tool, c.args, code, out, c.want)
 				}
 			}
-			if got, err := os.ReadFile(filepath.Join(dir, "c.txt")); err != nil || string(got) != "one\n2\n" {
+			if got, err := os.ReadFile(filepath.Join(dir, "c.txt")); err != nil || string(got) != "one\nzwei\n" {
 				t.Errorf("c.txt = %q, %v", got, err)
 			}
 			if left, _ := os.ReadDir(dir); len(left) != 1 {

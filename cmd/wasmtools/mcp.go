@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ With --approve ask, a call that would change a file answers approval_required.`,
 			if err != nil {
 				return err
 			}
-			s := server.New(backend{turn}, server.Options{Version: version, Instructions: instructions, Notice: noticeWriter(c)})
+			s := server.New(&backend{rt: rt, turn: turn}, server.Options{Version: version, Instructions: instructions, Notice: noticeWriter(c)})
 			return s.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},
 	}
@@ -45,10 +46,21 @@ const instructions = "Sandboxed tools on one workspace. Paths are relative to it
 
 // backend is one turn as the MCP server sees it: over MCP there are no turns,
 // so one serves the whole connection.
-type backend struct{ turn *wasmtools.Turn }
+type backend struct {
+	rt   *wasmtools.Runtime
+	turn *wasmtools.Turn
+	warm sync.Once
+}
 
-func (b backend) Tools() []tool.Definition { return b.turn.Tools() }
+// Tools is asked when a client wants the list. It will want to call then, so
+// the built-in module is made ready meanwhile.
+func (b *backend) Tools() []tool.Definition {
+	b.warm.Do(func() {
+		go func() { _ = b.rt.Prepare(context.Background()) }() // a call would meet the same error, and say it
+	})
+	return b.turn.Tools()
+}
 
-func (b backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
+func (b *backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
 	return b.turn.Call(ctx, []wasmtools.Request{{Tool: c.Tool, Arguments: c.Arguments, Sink: sink}})[0].Result
 }
