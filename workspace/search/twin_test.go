@@ -277,3 +277,50 @@ func FuzzTwin(f *testing.F) {
 		agree(t, pattern, literal, fold, multiline, b, nil)
 	})
 }
+
+// TestTwinWhenTheTableGivesUp lets the dfa run out of states and of work in the
+// midst of a text.
+func TestTwinWhenTheTableGivesUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	gaveUp := 0
+	for range 30 {
+		var b []byte
+		for range 300 {
+			b = append(b, "abab x\n"[rng.IntN(7)])
+		}
+		for _, p := range []string{"(a|b)*a(a|b){12}$", "[ab]a.{9}b", `a\b.*\bx`, "^a.*b$"} {
+			for _, budget := range []int{0, 2_000, 20_000, maxDFAWork} {
+				agree(t, p, false, false, false, b, func(s *scanner) {
+					s.d.budget = budget
+					if _, _, ok := s.d.find(b, 0); !ok {
+						gaveUp++
+					}
+				})
+			}
+		}
+	}
+	if gaveUp == 0 {
+		t.Error("the table never gave up: the test shows nothing")
+	}
+}
+
+func FuzzPrefilter(f *testing.F) {
+	for _, p := range twinPatterns {
+		f.Add(p, []byte("xx foo\nbar\n"), true)
+	}
+	f.Fuzz(func(t *testing.T, pattern string, line []byte, fold bool) {
+		// Whatever the pattern matches must hold a needle, or the search is blind.
+		p, err := compile(pattern, false, fold, true)
+		if err != nil || len(pattern) > 200 || len(line) > 1<<10 || len(p.needles) == 0 {
+			return
+		}
+		w := newTwin(t, pattern, false, fold, true)
+		find := newFinder(p.needles)
+		for _, m := range w.re.FindAllIndex(line, -1) {
+			find.reset()
+			if find.next(line[m[0]:m[1]], 0) < 0 {
+				t.Fatalf("pattern %q matches %q, which holds none of %+v", pattern, line[m[0]:m[1]], p.needles)
+			}
+		}
+	})
+}
