@@ -58,6 +58,9 @@ type commit struct {
 	made  []*heldDir
 	units []*unit
 
+	// Directories that had to be made anew to be moved, and what they were.
+	remade map[tool.Identity]tool.Identity
+
 	undo []func() error // of the steps done, in their order
 	late []func()       // what to clear away once all is in place
 }

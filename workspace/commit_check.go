@@ -163,7 +163,7 @@ func (c *commit) unchanged(d dir, name string, e *tool.Write, want stat) error {
 	if err != nil {
 		return fail(e.Path, err)
 	}
-	if got.id != want.id || got.typ != want.typ {
+	if c.original(got.id) != want.id || got.typ != want.typ {
 		return mismatch(e.Path, "it was replaced in the last moment")
 	}
 	if want.typ != File {
@@ -201,7 +201,7 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 			return fail(path, err)
 		}
 		switch {
-		case e.Identity != (tool.Identity{}) && !sameID(st.id, e.Identity):
+		case e.Identity != (tool.Identity{}) && !sameID(c.original(st.id), e.Identity):
 			return mismatch(path, "another %s stands there now", st.typ)
 		case st.fileMode().Type() != e.Mode.Type():
 			return mismatch(path, "its type changed")

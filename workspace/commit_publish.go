@@ -283,12 +283,12 @@ func (c *commit) remove(i int) error {
 	path := u.e.Path
 	parent, _ := split(path)
 	u.tmp, u.temp = c.shelter(i, u.in, parent), tempName()
-	if err := u.in.d.renameNew(u.name, u.tmp.d, u.temp); err != nil {
+	if err := c.shift(u.in.d, u.name, u.tmp.d, u.temp); err != nil {
 		return fail(path, err)
 	}
 	u.in.touched = true
 	back := func() error {
-		return c.stuck(path, u, u.tmp.d.renameNew(u.temp, u.in.d, u.name))
+		return c.stuck(path, u, c.shift(u.tmp.d, u.temp, u.in.d, u.name))
 	}
 	var err error
 	if u.e.Mode.IsDir() {
@@ -336,11 +336,11 @@ func (c *commit) shelter(i int, h *heldDir, parent string) *heldDir {
 
 func (c *commit) move(u *unit) error {
 	path := u.e.Path
-	rename := u.in.d.renameNew
+	rename := c.shift
 	if st, err := u.to.d.lstat(u.dest); err == nil && c.aliasMove(u, u.to, u.dest, st) {
-		rename = u.in.d.rename // the same name in another spelling: nothing to replace
+		rename = dir.rename // the same name in another spelling: nothing to replace
 	}
-	if err := rename(u.name, u.to.d, u.dest); err != nil {
+	if err := rename(u.in.d, u.name, u.to.d, u.dest); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return mismatch(path, "something of this name exists now")
 		}
@@ -348,7 +348,7 @@ func (c *commit) move(u *unit) error {
 	}
 	u.in.touched, u.to.touched = true, true
 	back := func() error {
-		if err := u.to.d.renameNew(u.dest, u.in.d, u.name); err != nil {
+		if err := c.shift(u.to.d, u.dest, u.in.d, u.name); err != nil {
 			return c.stuck(u.e.From, nil, err)
 		}
 		return nil

@@ -291,6 +291,9 @@ func (f file) takeAfter(old file, st stat) error {
 	return copyXattrs(f.fd, old.fd)
 }
 
+// takeAfter is the same for directories.
+func (d dir) takeAfter(old dir, st stat) error { return file{d.fd}.takeAfter(file{old.fd}, st) }
+
 func copyXattrs(to, from int) error {
 	names, err := xattrNames(from)
 	if err != nil || len(names) == 0 {

@@ -321,6 +321,10 @@ func (f file) stat() (stat, error) {
 
 func (f file) osFile(string) *os.File { return f.f }
 
+func (d dir) takeAfter(dir, stat) error { return nil }
+
+func (d dir) dup() (dir, error) { return d.reread() }
+
 func (f file) takeAfter(_ file, st stat) error {
 	return unwrap(f.f.Chmod(permMode(st.mode)))
 }

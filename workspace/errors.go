@@ -52,7 +52,7 @@ func explain(err error) (code tool.Code, text, next string) {
 	case errors.Is(err, syscall.EISDIR):
 		return tool.NotRegular, "a directory, not a file", ""
 	case errors.Is(err, syscall.EXDEV):
-		return tool.OutsideRoot, "the path leaves the workspace or crosses to another file system", ""
+		return tool.Permission, "the file system does not move it from one of these directories to the other", "copy it, or a person must move it"
 	case errors.Is(err, syscall.ENOSPC), isQuota(err):
 		return tool.Permission, "no space is left on the file system", "a person must make room"
 	case errors.Is(err, syscall.EROFS):

@@ -131,7 +131,7 @@ func TestRandomCalls(t *testing.T) {
 	eachWay(t, func(t *testing.T, first *box) {
 		ok, committed := 0, 0
 		for seed := range uint64(rounds) {
-			n, c := randomRound(t, first.opts, seed)
+			n, c := randomRound(t, first.opts, seed, nil)
 			ok, committed = ok+n, committed+c
 		}
 		if ok < 5*rounds || committed < rounds/2 {
@@ -140,12 +140,15 @@ func TestRandomCalls(t *testing.T) {
 	})
 }
 
-func randomRound(t *testing.T, opts Options, seed uint64) (ok, committed int) {
+func randomRound(t *testing.T, opts Options, seed uint64, prepare func(b *box)) (ok, committed int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	opts.AllowHardLinks = false
 	b := newBox(t, opts)
 	b.w.noExchange = seed%5 == 4
 	randomTree(b, r)
+	if prepare != nil {
+		prepare(b)
+	}
 	outside := tree(t, b.O)
 	defer b.w.Close()
 	for range 3 { // commits on one tree

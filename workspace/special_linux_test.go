@@ -310,6 +310,46 @@ func TestMountDuringCommit(t *testing.T) {
 	})
 }
 
+// TestOverlayfs does the random calls on trees that came with a container's image:
+// the kernel does not rename their directories.
+func TestOverlayfs(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Skip(err)
+	}
+	mnt := t.TempDir()
+	mount(t, "none", mnt, "tmpfs", 0)
+	t.Setenv("TMPDIR", mnt)
+	eachWay(t, func(t *testing.T, first *box) {
+		refused := 0
+		for seed := range uint64(15) {
+			randomRound(t, first.opts, seed, func(b *box) {
+				base := strings.TrimSuffix(b.W, "/W")
+				low, up, wk := base+"/low", base+"/up", base+"/wk"
+				must(t, os.Rename(b.W, low), os.Mkdir(b.W, 0o755), os.Mkdir(up, 0o755), os.Mkdir(wk, 0o755))
+				if err := unix.Mount("overlay", b.W, "overlay", 0, "lowerdir="+low+",upperdir="+up+",workdir="+wk); err != nil {
+					t.Skipf("no overlayfs here: %v", err)
+				}
+				t.Cleanup(func() { unix.Unmount(b.W, unix.MNT_DETACH) })
+				must(t, os.Mkdir(low+"/probe", 0o755))
+				if err := os.Rename(b.W+"/probe", b.W+"/probe2"); errors.Is(err, unix.EXDEV) {
+					refused++
+				}
+				b.w.Close()
+				var err error
+				b.w, err = Open(b.W, b.opts)
+				must(t, err)
+				b.w.noExchange = seed%5 == 4
+			})
+		}
+		if refused == 0 {
+			t.Error("the kernel renames such directories: the test tests nothing")
+		}
+	})
+}
+
 // TestCasefold renames only the case of a name where the file system ignores it.
 func TestCasefold(t *testing.T) {
 	if !inNamespace(t) {

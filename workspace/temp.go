@@ -118,17 +118,7 @@ func removeTree(d dir, name string, want map[string]*tool.Write, path string) {
 		return
 	}
 	defer sub.close()
-	var names []string
-	buf := make([]byte, 16<<10)
-	for {
-		end, err := sub.readNames(buf, func(n []byte, _ Type) bool {
-			names = append(names, string(n))
-			return true
-		})
-		if err != nil || end {
-			break
-		}
-	}
+	names, _ := sub.allNames()
 	for _, n := range names {
 		p := path + "/" + n
 		if want != nil && want[p] == nil {
