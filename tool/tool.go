@@ -11,18 +11,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 )
 
-// NamePattern is what a tool's name must match.
+// NamePattern is what a tool's name must match; [ValidName] checks it.
 const NamePattern = `^[a-zA-Z0-9_-]{1,64}$`
 
-var namePattern = regexp.MustCompile(NamePattern)
-
 // ValidName reports whether s can name a tool.
-func ValidName(s string) bool { return namePattern.MatchString(s) }
+func ValidName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 64
+}
 
 // Mode says whether a call may run beside others of its batch.
 type Mode string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -134,6 +135,20 @@ func TestContentJSON(t *testing.T) {
 	} {
 		if got, err := json.Marshal(c.in); err != nil || string(got) != c.want {
 			t.Errorf("Marshal(%+v) = %s, %v; want %s", c.in, got, err, c.want)
+		}
+	}
+}
+
+// TestValidName compares the loop with the pattern that documents it.
+func TestValidName(t *testing.T) {
+	pattern := regexp.MustCompile(tool.NamePattern)
+	names := []string{"", "a", "Z9_-", "a b", "a.b", "ä", "a\x00", "a\n", strings.Repeat("x", 64), strings.Repeat("x", 65)}
+	for c := range 256 {
+		names = append(names, "x"+string([]byte{byte(c)}))
+	}
+	for _, n := range names {
+		if got, want := tool.ValidName(n), pattern.MatchString(n); got != want {
+			t.Errorf("ValidName(%q) = %v, want %v", n, got, want)
 		}
 	}
 }
