@@ -337,7 +337,7 @@ func (p *prepared) wait(r approval.Request) *prepared {
 	until := r.Expires.UTC()
 	return p.fail(tool.Errorf(tool.ApprovalRequired, "%s would change files, and a person must agree first", r.Tool).
 		With("ticket", r.Ticket).With("expires", until.Format(time.RFC3339)).With("diff", r.Preview.Diff).
-		WithNext("ask the user to restart this runtime with --approve all if every change may be made, or to decide ticket %s before %s; then repeat the same call",
+		WithNext("nothing was changed; ask the user to start this runtime with --approve all if changes may be made, or to decide ticket %s in the program that runs it before %s, then repeat the same call",
 			r.Ticket, until.Format("15:04:05 UTC")))
 }
 

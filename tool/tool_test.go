@@ -106,6 +106,7 @@ func TestBindingCoversEveryField(t *testing.T) {
 		"replaced": func(w *tool.Write) { w.Replaced = tool.Identity{} },
 		"before":   func(w *tool.Write) { w.Before = "" },
 		"after":    func(w *tool.Write) { w.After = "x" },
+		"stamp":    func(w *tool.Write) { w.Stamp = "x" },
 		"mode":     func(w *tool.Write) { w.Mode = 0o755 },
 		"size":     func(w *tool.Write) { w.Size = 8 },
 		"shifted":  func(w *tool.Write) { w.Path, w.From = "pf", "" },

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,7 +17,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("WASMTOOLS_HOME", home)
 			e.Setenv("HOME", e.WorkDir+"/.home")
-			return nil
+			core, err := filepath.Abs("../../tools-wasm/core.wasm")
+			e.Setenv("CORE", core)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
