@@ -47,20 +47,34 @@ type splitter struct {
 	prevCR bool   // its last byte is a CR
 }
 
+// skipBytes is how much is counted at once before the first wanted line.
+const skipBytes = 4 << 10
+
 func (s *splitter) feed(p []byte) {
 	end := byte('\n')
 	if s.loneCR {
 		end = '\r'
 	}
 	for len(p) > 0 {
-		if s.count >= s.last && s.length == 0 {
-			// Nothing more is wanted: count, and keep track of an unfinished line.
-			n := bytes.Count(p, []byte{end})
-			s.count += int64(n)
-			tail := p[bytes.LastIndexByte(p, end)+1:]
-			s.start += int64(len(p) - len(tail))
-			s.length = int64(len(tail))
+		number := s.count + 1
+		switch {
+		case number > s.last:
+			s.skip(p, countByte(p, end), end)
 			return
+		case number < s.first:
+			block := p[:min(len(p), skipBytes)]
+			if n := countByte(block, end); number+n < s.first {
+				s.skip(block, n, end)
+				p = p[len(block):]
+				continue
+			}
+			// The first wanted line begins in this block.
+			for s.count+1 < s.first {
+				i := bytes.IndexByte(p, end)
+				s.skip(p[:i+1], 1, end)
+				p = p[i+1:]
+			}
+			continue
 		}
 		i := bytes.IndexByte(p, end)
 		if i < 0 {
@@ -71,6 +85,18 @@ func (s *splitter) feed(p []byte) {
 		s.finish(endLF)
 		p = p[i+1:]
 	}
+}
+
+// skip goes over p, in which n lines end, none of which is wanted.
+func (s *splitter) skip(p []byte, n int64, end byte) {
+	s.count += n
+	if n == 0 {
+		s.length += int64(len(p))
+		return
+	}
+	tail := int64(len(p) - 1 - bytes.LastIndexByte(p, end))
+	s.start += s.length + int64(len(p)) - tail
+	s.length, s.prevCR = tail, false
 }
 
 func (s *splitter) grow(p []byte) {

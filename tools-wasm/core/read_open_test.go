@@ -345,3 +345,13 @@ func FuzzDecodeRange(f *testing.F) {
 		}
 	})
 }
+
+func FuzzCountByte(f *testing.F) {
+	f.Add([]byte("\n\x0b\x8a\n\n\n\n\n\n"), byte('\n'))
+	f.Add([]byte{0, 0x80, 0x7f, 0xff, 1, 0, 0, 0x80, 0x80}, byte(0x80))
+	f.Fuzz(func(t *testing.T, p []byte, c byte) {
+		if got, want := countByte(p, c), int64(bytes.Count(p, []byte{c})); got != want {
+			t.Fatalf("countByte(%x, %x) = %d, want %d", p, c, got, want)
+		}
+	})
+}
