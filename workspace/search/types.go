@@ -9,19 +9,19 @@ type Request struct {
 	// grep
 	Pattern    string `json:"pattern,omitempty"` // RE2 syntax unless Literal
 	Path       string `json:"path,omitempty"`    // file or directory; "" = the root
-	Glob       string `json:"glob,omitempty"`    // doublestar; comma-separated list; "!" excludes
+	Glob       string `json:"glob,omitempty"`    // doublestar from the workspace root, without a slash the base name; list by comma or space; "!" excludes
 	Mode       string `json:"mode,omitempty"`    // "files" (default), "content", "count"
 	IgnoreCase bool   `json:"ignore_case,omitempty"`
 	Literal    bool   `json:"literal,omitempty"`
 	Multiline  bool   `json:"multiline,omitempty"` // the pattern may span lines, '.' matches line ends
 	Context    int    `json:"context,omitempty"`   // lines before and after, content mode
-	Limit      int    `json:"limit,omitempty"`     // matches (content) or files; 0 = 100, at most 10,000
-	Offset     int    `json:"offset,omitempty"`    // matches (content) or files to leave out first
+	Limit      int    `json:"limit,omitempty"`     // matching lines (content) or files; 0 = 100, at most 10,000
+	Offset     int    `json:"offset,omitempty"`    // matching lines (content) or files to leave out first
 
 	// locate
-	Query      string `json:"query,omitempty"` // glob if it holds any of *?[{, else a fuzzy name
-	MaxResults int    `json:"max_results,omitempty"`
-	Cursor     string `json:"cursor,omitempty"`
+	Query      string `json:"query,omitempty"`       // glob if it holds any of *?[{, else a fuzzy name; looked for below Path
+	MaxResults int    `json:"max_results,omitempty"` // 1..1000; 0 = 50
+	Cursor     string `json:"cursor,omitempty"`      // Response.Next of the page before
 }
 
 // Response answers a Request. It is also the JSON that guests receive.
@@ -29,7 +29,7 @@ type Response struct {
 	Files      []FileHit         `json:"files,omitempty"`   // grep files and count modes
 	Lines      []Line            `json:"lines,omitempty"`   // grep content mode
 	Entries    []workspace.Info  `json:"entries,omitempty"` // locate
-	Total      int               `json:"total"`             // matches (content, count), files, or names found
+	Total      int               `json:"total"`             // matching lines (content), matches (count), files, or names found
 	TotalFiles int               `json:"total_files,omitempty"`
 	AtLeast    bool              `json:"at_least,omitempty"`    // Total is a lower bound: a limit or the deadline ended the walk
 	NextOffset int               `json:"next_offset,omitempty"` // grep: Offset of the next page
