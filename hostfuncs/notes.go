@@ -27,6 +27,7 @@ type notes struct {
 	tokens  float64 // notes that may be sent at once
 	last    time.Time
 	streams [3]bytes.Buffer // held back, by descriptor
+	first   []byte          // the beginning of standard error
 }
 
 // Streams of a sink's output.
@@ -91,12 +92,24 @@ func (c *Call) Stdio(fd uint32, data []byte) error {
 	if err := c.noteBytes(len(data)); err != nil {
 		return err
 	}
+	if fd == 2 {
+		c.notes.first = append(c.notes.first, data[:min(len(data), maxFirst-len(c.notes.first))]...)
+	}
 	held := &c.notes.streams[fd]
 	held.Write(data)
 	if bytes.IndexByte(data, '\n') >= 0 || held.Len() >= maxLine {
 		c.flush(fd, false)
 	}
 	return nil
+}
+
+// maxFirst is how much of standard error is kept for the result of a guest that
+// failed: a panic's text and its first frames.
+const maxFirst = 1 << 10
+
+// Complaint is the beginning of what the guest wrote to standard error.
+func (c *Call) Complaint() string {
+	return strings.ToValidUTF8(string(c.notes.first), "\uFFFD")
 }
 
 // Flush sends what is still held back of the standard streams. The runtime

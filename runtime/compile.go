@@ -57,12 +57,20 @@ func (e *Engine) compileModule(m *module) (p *program, err error) {
 		tool.Errorf(tool.Quota, "compiling the module took longer than %s", m.limits.Compile))
 	defer cancel()
 
-	s, err := manifest.Summarize(m.code)
+	code := m.code
+	if m.trusted { // Load did neither
+		if _, _, err := examine(code, e.limits, true); err != nil {
+			return nil, err
+		}
+		if code, err = manifest.Strip(code); err != nil {
+			return nil, err
+		}
+	}
+	s, err := manifest.Summarize(code)
 	if err != nil {
 		return nil, err
 	}
-	code, err := manifest.BoundGrowth(m.code, maxTable)
-	if err != nil {
+	if code, err = manifest.BoundGrowth(code, maxTable); err != nil {
 		return nil, err
 	}
 	slot := e.cache.slot(cacheKey(code))

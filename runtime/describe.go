@@ -6,6 +6,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 const describeTime = 10 * time.Second
@@ -32,7 +33,11 @@ func Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	if err := checkImports(s); err != nil {
 		return nil, err
 	}
-	m, err := e.load(wasm, e.limits)
+	code, err := manifest.Strip(wasm)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.add(&module{digest: tool.DigestOf(wasm), code: code, limits: e.limits})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -124,38 +125,62 @@ func (e *Engine) begin() (done func(), err error) {
 // LoadOptions say how a module is loaded.
 type LoadOptions struct {
 	// Trusted is for modules that are part of this program: they may state
-	// limits above the engine's.
+	// limits above the engine's. Load believes what they say about themselves
+	// and keeps their bytes; they are checked, like all others, before they are
+	// compiled.
 	Trusted bool
+
+	// Digest is the identity of a trusted module where it is known already.
+	// Empty means that Load computes it.
+	Digest tool.Digest
 }
 
 // Load checks a module and its manifest, and neither compiles nor runs it. The
-// error is a [tool.Error] with invalid_module. Load keeps no reference to wasm.
+// error is a [tool.Error] with invalid_module. Load keeps no reference to wasm,
+// unless the module is trusted: then its bytes must not change.
 func (e *Engine) Load(ctx context.Context, wasm []byte, o LoadOptions) (Module, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	about, limits, err := examine(wasm, e.limits, o.Trusted)
-	if err != nil {
-		return nil, err
-	}
 	if o.Trusted {
-		limits.Compile *= 10 // a slow machine must not lose the built-in tools
+		return e.loadTrusted(wasm, o.Digest)
 	}
-	m, err := e.load(wasm, limits)
+	about, limits, err := examine(wasm, e.limits, false)
 	if err != nil {
 		return nil, err
 	}
-	m.manifest, m.trusted = about, o.Trusted
-	return m, nil
-}
-
-// load makes a module of bytes that were examined.
-func (e *Engine) load(wasm []byte, l Limits) (*module, error) {
 	code, err := manifest.Strip(wasm)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{engine: e, digest: tool.DigestOf(wasm), code: code, limits: l}
+	return e.add(&module{digest: tool.DigestOf(wasm), manifest: about, code: code, limits: limits})
+}
+
+// loadTrusted reads the manifest of a module of ours, and no more: every start
+// of the program waits for it. A test checks the modules that are built in as
+// if they were a stranger's.
+func (e *Engine) loadTrusted(wasm []byte, d tool.Digest) (Module, error) {
+	raw, err := manifest.Extract(wasm)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{digest: d, code: wasm, trusted: true}
+	if err := json.Unmarshal(raw, &m.manifest); err != nil {
+		return nil, refuse("the manifest cannot be read").Because(err)
+	}
+	if m.limits, err = e.limits.forModule(m.manifest.Limits, true); err != nil {
+		return nil, err
+	}
+	m.limits.Compile *= 10 // a slow machine must not lose the built-in tools
+	if m.digest == "" {
+		m.digest = tool.DigestOf(wasm)
+	}
+	return e.add(m)
+}
+
+// add makes m one of the engine's modules.
+func (e *Engine) add(m *module) (*module, error) {
+	m.engine = e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

@@ -55,7 +55,12 @@ func (m *module) Run(ctx context.Context, call *hostfuncs.Call) (r tool.Result, 
 		}
 		fault = tool.AsError(err)
 	}
-	return tool.ErrorResult(fault), u, nil
+	r = tool.ErrorResult(fault)
+	if said := call.Complaint(); said != "" && (fault.Code == tool.Trap || fault.Code == tool.MemoryLimit) {
+		// The module's own words, for its author; the text above is the host's.
+		r.Details = map[string]any{"stderr": said}
+	}
+	return r, u, nil
 }
 
 // call runs body with a fresh instance and returns what it made of it. It is

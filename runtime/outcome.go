@@ -15,15 +15,21 @@ import (
 // whatever the guest answers afterwards, and a guest that fails after it was
 // refused memory has run out of it.
 func (l *lease) outcome(runErr error) *tool.Error {
-	if over := l.call.Over(); over != nil {
-		return over
-	}
+	over := l.call.Over()
 	if runErr == nil {
+		if over != nil {
+			return over
+		}
 		return nil
 	}
-	err := l.explain(runErr)
-	if err.Code == tool.Trap && l.memory.refused {
-		return tool.Errorf(tool.MemoryLimit, "the module needed more than its %d MiB of memory", l.memory.limit>>20).Because(runErr)
+	err := over
+	if err == nil {
+		err = l.explain(runErr)
+	}
+	// A language's runtime that gets no memory says so at length before it ends,
+	// so this quota comes from that lack.
+	if (err.Code == tool.Trap || over != nil) && l.memory.refused {
+		return tool.Errorf(tool.MemoryLimit, "the module needed more than its %d KiB of memory", l.memory.limit>>10).Because(runErr)
 	}
 	return err
 }

@@ -1,5 +1,7 @@
 package rewrite
 
+import "slices"
+
 const header = "\x00asm\x01\x00\x00\x00"
 
 // A sectionKind is what the binary format says about one section.
@@ -131,9 +133,9 @@ func (d *decoder) imports() {
 
 func (d *decoder) functions() {
 	n := d.entries(1)
-	d.m.functions = make([]function, n)
-	for i := range d.m.functions {
-		d.m.functions[i].typ = d.index(types)
+	d.m.functions = slices.Grow(d.m.functions, n)
+	for range n {
+		d.m.functions = append(d.m.functions, function{typ: d.index(types)})
 	}
 	d.count[functions] += uint32(n)
 }
@@ -325,6 +327,7 @@ func (d *decoder) body(f *function) {
 
 func (d *decoder) datas() {
 	n := d.entries(2)
+	d.m.datas = slices.Grow(d.m.datas, n)
 	for range n {
 		start := d.at
 		s := data{flags: d.u32()}

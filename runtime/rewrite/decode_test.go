@@ -117,6 +117,9 @@ func TestBombs(t *testing.T) {
 		{"names of functions", "announced", raw(sec(0, 4, []byte("name"), 1, 5, huge))},
 		{"names of locals", "announced", raw(sec(0, 4, []byte("name"), 2, 7, 1, 0, huge))},
 	}
+	const half = maxEntries / 2
+	functions := raw(sec(1, 1, 0x60, 0, 0), sec(3, half, make([]byte, half)), sec(10, half, bytes.Repeat([]byte{2, 0, 0x0b}, half)))
+	bombs = append(bombs, bomb{"functions", "entries in all lists", functions})
 	for id := byte(1); id <= 13; id++ {
 		if id != 8 && id != 12 {
 			bombs = append(bombs, bomb{sectionKinds[id].name, "announced", raw(sec(id, huge))})

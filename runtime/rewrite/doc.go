@@ -72,6 +72,6 @@
 // A single bulk operation runs to its end; with 64 MiB of memory that is 5 ms.
 // A host function is not polled while it runs. A quantum of the dearest code,
 // loads that miss every cache as densely as polls allow, takes seconds and not
-// the microseconds of ordinary code (TestYieldsInTime). What no poll can bound,
+// the microseconds of ordinary code (BenchmarkQuantum). What no poll can bound,
 // waiting on memory and the engine's exceptions, is refused.
 package rewrite

@@ -4,7 +4,11 @@ package rewrite
 // sections stand at the end, integers are as short as they can be, code is as
 // it was unless it was transformed.
 func (m *Module) Encode() []byte {
-	e := encoder{out: append(make([]byte, 0, m.CodeSize()*5/4+64<<10), header...)}
+	size := m.CodeSize()
+	for i := range m.datas {
+		size += len(m.datas[i].bytes) + 16
+	}
+	e := encoder{append(make([]byte, 0, size*9/8), header...), make([]byte, 0, size)}
 	list(&e, 1, m.types, appendFuncType)
 	list(&e, 2, m.imports, appendImport)
 	list(&e, 3, m.functions, func(b []byte, f function) []byte { return appendU32(b, f.typ) })

@@ -17,6 +17,11 @@ const (
 	// The figure is that of the JavaScript engines.
 	maxLocals = 50_000
 
+	// maxEntries is how many entries all lists of a module may have together. An
+	// entry can be two bytes there and takes up to a hundred here, and more in the
+	// engine. A Go program of 4 MB has 140,000.
+	maxEntries = 2 << 20
+
 	// maxValues is how many parameters or results a function type may have.
 	maxValues = 1_000
 )

@@ -43,6 +43,8 @@ type reader struct {
 	// and by the tests that show what would happen without the check.
 	unchecked bool
 
+	listed int // entries of all lists so far
+
 	err *tool.Error
 }
 
@@ -150,6 +152,10 @@ func (r *reader) entries(size int) int {
 	n := r.u32()
 	if uint64(n)*uint64(size) > uint64(r.left()) {
 		r.malformed(start, "%d entries announced in %d bytes", n, r.left())
+		return 0
+	}
+	if r.listed += int(n); r.listed > maxEntries {
+		r.malformed(start, "more than %d entries in all lists", maxEntries)
 		return 0
 	}
 	return int(n)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tetratelabs/wazero/api"
 )
@@ -197,40 +196,5 @@ func TestFuel(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestYieldsInTime measures how long a guest can keep the host waiting that does
-// what costs most between two polls. It fails only far beyond what was seen.
-func TestYieldsInTime(t *testing.T) {
-	// Loads that depend on each other and miss the caches, in code without
-	// loops that jumps back just before the next poll would come.
-	chase := bytes.Repeat(code(opI32Load, 2, 0), (StraightBytes-40)/3)
-	body := code(opLoop, emptyBlock, opLocalGet, 0, chase, opLocalSet, 0, opBr, 0, opEnd, opEnd)
-	m := only(funcType{params: i32s}, body)
-	const pages = 1024
-	m.memories[0].min = pages
-	wasm, _ := instrumented(t, m.Encode(), Plan{Countdown: true})
-	h := newHost(t, compiler())
-	mod := h.mustInstantiate(t, wasm)
-	// A cycle through the whole memory with a stride that no prefetcher follows.
-	const size = pages << 16
-	mem := mod.Memory()
-	for at, n := uint32(0), 0; n < size/64; n++ {
-		next := (at + 64*104729) % size
-		mem.WriteUint32Le(at, next)
-		at = next
-	}
-	var longest time.Duration
-	last := time.Now()
-	h.stop = func(n int64) bool {
-		longest = max(longest, time.Since(last))
-		last = time.Now()
-		return n == 3
-	}
-	mod.ExportedFunction("f").Call(t.Context(), 0)
-	t.Logf("longest time between two yields: %v", longest)
-	if longest > time.Minute {
-		t.Errorf("%v between two yields", longest)
 	}
 }
