@@ -105,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.core, err = r.engine.Load(ctx, toolswasm.Core(), runtime.LoadOptions{Trusted: true}); err != nil {
+	if r.core, err = r.engine.Load(ctx, toolswasm.Core(), runtime.LoadOptions{Trusted: true, Digest: toolswasm.CoreDigest()}); err != nil {
 		return nil, fmt.Errorf("the built-in tools: %w", err)
 	}
 	modules := make([]runtime.Module, len(o.Modules))

@@ -4,7 +4,12 @@
 // the pinned toolchain is at hand.
 package toolswasm
 
-import _ "embed"
+import (
+	_ "embed"
+	"strings"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
 
 //go:generate go run ./gen
 
@@ -15,3 +20,9 @@ var core []byte
 // write_file, replace_block, delete_path, move_path). The caller must not
 // change the bytes.
 func Core() []byte { return core }
+
+//go:embed core.wasm.sha256
+var coreDigest string
+
+// CoreDigest is the digest of [Core], so that no start has to compute it.
+func CoreDigest() tool.Digest { return tool.Digest(strings.TrimSpace(coreDigest)) }

@@ -14,6 +14,7 @@ import (
 	"github.com/wasmtools/wasmtools/internal/guestbuild/texts"
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 func main() {
@@ -38,13 +39,21 @@ func generate(dir string, onlyTexts bool) error {
 	if onlyTexts {
 		return nil
 	}
+	out := filepath.Join(dir, "core.wasm")
 	report, err := guestbuild.Build(context.Background(), guestbuild.Options{
 		Dir:      core,
-		Out:      filepath.Join(dir, "core.wasm"),
+		Out:      out,
 		Describe: runtime.Describe,
 		Embed:    embed,
 	})
 	if err != nil {
+		return err
+	}
+	wasm, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(out+".sha256", []byte(tool.DigestOf(wasm)+"\n"), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "core.wasm: %d bytes, built by %s\n", report.Bytes, report.Toolchain)
