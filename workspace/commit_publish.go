@@ -36,7 +36,7 @@ func (u *unit) same() bool { return u.now != nil && u.e.Before != "" && u.e.Befo
 
 func (c *commit) stageFile(u *unit) error {
 	path := u.e.Path
-	u.tmp, u.temp = u.in.nearest(), tempName()
+	u.tmp, u.temp = u.in.nearest(), c.w.tempName()
 	// A new file gets the mode that the user's mask and the directory's default
 	// access list give it; one that replaces another is closed to everybody else
 	// until it has the mode of the old one.
@@ -231,7 +231,7 @@ func (c *commit) replace(u *unit) error {
 // second name first, then the new one takes its place.
 func (c *commit) replaceOver(u *unit) error {
 	path := u.e.Path
-	keep := tempName()
+	keep := c.w.tempName()
 	err := u.in.d.link(u.name, u.tmp.d, keep)
 	linked := err == nil
 	if linked {
@@ -282,7 +282,7 @@ func (c *commit) remove(i int) error {
 	u := c.units[i]
 	path := u.e.Path
 	parent, _ := split(path)
-	u.tmp, u.temp = c.shelter(i, u.in, parent), tempName()
+	u.tmp, u.temp = c.shelter(i, u.in, parent), c.w.tempName()
 	if err := c.shift(u.in.d, u.name, u.tmp.d, u.temp); err != nil {
 		return fail(path, err)
 	}
@@ -391,7 +391,7 @@ func (c *commit) moveOver(i int) error {
 		return errors.Join(err, back())
 	}
 	parent, _ := split(u.e.From)
-	gone.tmp, gone.temp = c.shelter(i, u.in, parent), tempName()
+	gone.tmp, gone.temp = c.shelter(i, u.in, parent), c.w.tempName()
 	if err := u.in.d.renameNew(u.name, gone.tmp.d, gone.temp); err != nil {
 		return errors.Join(fail(path, err), back())
 	}

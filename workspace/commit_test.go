@@ -172,6 +172,14 @@ func TestCommitRollsBack(t *testing.T) {
 				t.Errorf("z = %q: their bytes are lost", b.read("z"))
 			}
 		}},
+		{"last file is written in place and its time put back", func(b *box) {
+			os.WriteFile(b.W+"/z", []byte("their"), 0o644)
+			os.Chtimes(b.W+"/z", future, future)
+		}, func(t *testing.T, b *box) {
+			if b.read("z") != "their" {
+				t.Errorf("z = %q: their bytes are lost", b.read("z"))
+			}
+		}},
 		{"new name is taken", func(b *box) { os.WriteFile(b.W+"/new", []byte("theirs"), 0o644) }, func(t *testing.T, b *box) {
 			if b.read("new") != "theirs" {
 				t.Errorf("new = %q: their file is lost", b.read("new"))
@@ -207,6 +215,7 @@ func TestCommitRollsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bothSwaps(t, func(t *testing.T, b *box) {
 				b.build("a = a", "p/f = pf", "tree/x = x", "moved = m", "z = zzzzz", "gone = g")
+				must(t, os.Chtimes(b.W+"/z", future, future))
 				b.guardOutside()
 				o := b.overlay()
 				write(t, o, "a", "A")
@@ -237,6 +246,9 @@ func TestCommitRollsBack(t *testing.T) {
 	}
 }
 
+// future is a time that can vouch for nothing.
+var future = time.Now().Add(time.Hour).Truncate(time.Second)
+
 func withoutTemps(s string) string {
 	var out []string
 	for l := range strings.SplitSeq(s, "\n") {
@@ -245,6 +257,51 @@ func withoutTemps(s string) string {
 		}
 	}
 	return strings.Join(out, "\n")
+}
+
+// TestPlantedTempName: even a temporary name that was foreseen is no way out.
+func TestPlantedTempName(t *testing.T) {
+	bothSwaps(t, func(t *testing.T, b *box) {
+		b.build("f = x", "d/x = x")
+		name := tempName()
+		b.w.tempName = func() string { return name }
+		must(t, os.Symlink(b.O+"/secret", b.W+"/"+name))
+		b.guardOutside()
+		for _, step := range []func(o *Overlay) error{
+			func(o *Overlay) error { return second(o.Write(t.Context(), "f", []byte("PWN"), true)) },
+			func(o *Overlay) error { return second(o.Write(t.Context(), "new", []byte("PWN"), true)) },
+			func(o *Overlay) error { return second(o.Remove(t.Context(), "f", false)) },
+			func(o *Overlay) error { return second(o.Remove(t.Context(), "d", true)) },
+		} {
+			o := b.overlay()
+			must(t, step(o))
+			if err := b.commit(o); err == nil {
+				t.Error("a commit used a name that was taken")
+			}
+			if fi, err := os.Lstat(b.W + "/" + name); err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+				t.Error("the planted link is gone: it was not ours to remove")
+			}
+		}
+		if b.read("f") != "x" || b.read("d/x") != "x" {
+			t.Error("the failed commits changed something")
+		}
+	})
+}
+
+// TestRemoveTwice takes a name out of a directory and then the directory: the
+// first must not be kept where the second would find a name too many.
+func TestRemoveTwice(t *testing.T) {
+	bothSwaps(t, func(t *testing.T, b *box) {
+		b.build("d/s/x = x", "d/y = y", "d/z = z", "over = o", "e/f = f")
+		o := b.overlay()
+		must(t, second(o.Remove(t.Context(), "d/s", true)), second(o.Remove(t.Context(), "d/y", false)), second(o.Rename(t.Context(), "d/z", "over", true)),
+			second(o.Rename(t.Context(), "d", "e/d2", false)))
+		write(t, o, "new", "n")
+		must(t, second(o.Remove(t.Context(), "e", true)), b.commit(o))
+		if got := tree(t, b.W); strings.Count(got, "\n") != 2 || b.read("over") != "z" {
+			t.Errorf("left:\n%s\nwant new and over", got)
+		}
+	})
 }
 
 // TestStepsThatFail makes each step of a long commit fail in turn: after every

@@ -24,6 +24,7 @@ type box struct {
 	w    *Workspace
 	W, O string
 	opts Options
+	real *os.Root // of a race: the directory that is swapped, whatever its name
 }
 
 // eachWay runs f with both mechanisms.

@@ -25,6 +25,7 @@ const (
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
+// tempName is a name that nobody can have guessed, and so planted a link at.
 func tempName() string {
 	var b [16]byte
 	rand.Read(b[:])

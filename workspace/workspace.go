@@ -59,9 +59,10 @@ type Workspace struct {
 	openat2 bool
 	why     string // of the mechanism
 
-	// Both stand in for system calls that tests must be able to make fail.
+	// Tests make these fail, or foreseeable.
 	sysOpenat2 openat2Func
 	noExchange bool
+	tempName   func() string
 
 	swept sweptDirs
 }
@@ -109,7 +110,7 @@ func Open(path string, opts Options) (*Workspace, error) {
 			return nil, err
 		}
 	}
-	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2}
+	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName}
 	if err := w.openRoot(real); err != nil {
 		return nil, err
 	}

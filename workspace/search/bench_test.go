@@ -18,7 +18,7 @@ func benchTree(b *testing.B) string {
 		return dir
 	}
 	dir := b.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(goruntime.GOROOT(), "src"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(goroot(), "src"))); err != nil {
 		b.Skipf("the toolchain's sources are not here: %v", err)
 	}
 	return dir
