@@ -182,7 +182,7 @@ func TestServe(t *testing.T) {
 			`{"content":[{"type":"text","text":"trap: the tool panicked: boom; report it to the module's author"}],"isError":true,"_meta":{"wasmtools/code":"trap"}}`},
 		{"panic of the runtime", func(c *guest.Call) (guest.Result, error) {
 			var m map[string]int
-			m["a"] = 1
+			m["a"] = 1 //lint:ignore SA5000 the panic is what is tested
 			return guest.Result{}, nil
 		},
 			`{"content":[{"type":"text","text":"trap: the tool panicked: assignment to entry in nil map; report it to the module's author"}],"isError":true,"_meta":{"wasmtools/code":"trap"}}`},

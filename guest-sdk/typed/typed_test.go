@@ -33,39 +33,41 @@ type everything struct {
 	Shadow   int    `json:"shadow"`
 	S        string `json:"s" jsonschema:"a string, with = in it"`
 	Untagged bool
-	Name     string             `json:",omitempty"`
-	Dash     string             `json:"-,"`
-	Out      string             `json:"-"`
-	I8       int8               `json:"i8"`
-	I16      int16              `json:"i16"`
-	I32      int32              `json:"i32"`
-	I64      int64              `json:"i64"`
-	U        uint               `json:"u"`
-	U8       uint8              `json:"u8"`
-	U16      uint16             `json:"u16"`
-	U32      uint32             `json:"u32"`
-	U64      uint64             `json:"u64"`
-	F32      float32            `json:"f32"`
-	F        float64            `json:"f,omitzero"`
-	Any      any                `json:"any"`
-	Bytes    []byte             `json:"bytes"`
-	List     []inner            `json:"list" jsonschema:"several"`
-	Ptrs     []*inner           `json:"ptrs"`
-	PtrList  *[]string          `json:"ptr_list"`
-	Fixed    [3]string          `json:"fixed"`
-	Map      map[string]inner   `json:"map"`
-	Deep     map[string][][]int `json:"deep"`
-	Keys     map[textKey]bool   `json:"keys"`
-	Time     time.Time          `json:"time"`
-	TimePtr  *time.Time         `json:"time_ptr"`
-	Level    slog.Level         `json:"level"`
-	Big      *big.Int           `json:"big"`
-	Rat      big.Rat            `json:"rat"`
-	Raw      json.RawMessage    `json:"raw"`
-	Twice    struct {
+	Name     string `json:",omitempty"`
+	//lint:ignore SA5008 a name that looks like a mistake is what is tested
+	Dash    string             `json:"-,"`
+	Out     string             `json:"-"`
+	I8      int8               `json:"i8"`
+	I16     int16              `json:"i16"`
+	I32     int32              `json:"i32"`
+	I64     int64              `json:"i64"`
+	U       uint               `json:"u"`
+	U8      uint8              `json:"u8"`
+	U16     uint16             `json:"u16"`
+	U32     uint32             `json:"u32"`
+	U64     uint64             `json:"u64"`
+	F32     float32            `json:"f32"`
+	F       float64            `json:"f,omitzero"`
+	Any     any                `json:"any"`
+	Bytes   []byte             `json:"bytes"`
+	List    []inner            `json:"list" jsonschema:"several"`
+	Ptrs    []*inner           `json:"ptrs"`
+	PtrList *[]string          `json:"ptr_list"`
+	Fixed   [3]string          `json:"fixed"`
+	Map     map[string]inner   `json:"map"`
+	Deep    map[string][][]int `json:"deep"`
+	Keys    map[textKey]bool   `json:"keys"`
+	Time    time.Time          `json:"time"`
+	TimePtr *time.Time         `json:"time_ptr"`
+	Level   slog.Level         `json:"level"`
+	Big     *big.Int           `json:"big"`
+	Rat     big.Rat            `json:"rat"`
+	Raw     json.RawMessage    `json:"raw"`
+	Twice   struct {
 		X inner `json:"x"`
 		Y inner `json:"y"`
 	} `json:"twice"`
+	//lint:ignore U1000 it must not appear in the schema
 	hidden string
 }
 
@@ -83,6 +85,7 @@ type loopMap struct {
 
 type empty struct{}
 
+//lint:ignore U1000 its field must not appear in the schema
 type onlyHidden struct{ x int }
 
 func compare[T any](t *testing.T) {

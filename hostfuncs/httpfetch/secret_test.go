@@ -218,7 +218,7 @@ func TestEchoedSecretIsWithheld(t *testing.T) {
 		shown := echo(token)
 		w.serve("93.184.216.34:80", func(rw http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer "+token {
-				http.Error(rw, "no key", 401)
+				http.Error(rw, "no key", http.StatusUnauthorized)
 				return
 			}
 			rw.Header().Set("X-Echo", "<"+shown+">")

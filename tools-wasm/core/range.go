@@ -89,7 +89,8 @@ func (f opened) decodeRange(buf []byte, from, start, end int64) (text string, be
 	mark := int64(len(f.enc.mark()))
 	for stop < end && stop-from < int64(len(buf)) {
 		var piece []byte
-		n, wrong := 0, false
+		var n int
+		wrong := false
 		switch {
 		case stop < mark:
 			n = int(mark - stop)

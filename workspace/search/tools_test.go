@@ -23,3 +23,12 @@ func needTool(t testing.TB, name string) string {
 	t.Skipf("%s is not installed", name)
 	return ""
 }
+
+// goroot is where the toolchain's sources are, or a name that does not exist.
+func goroot() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "no-go-here"
+	}
+	return strings.TrimSpace(string(out))
+}
