@@ -1,12 +1,15 @@
 package hostfuncs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
+	"github.com/wasmtools/wasmtools/workspace/search"
 )
 
 // maxEdits bounds the edits of one call of Edit: a refactoring of a large file
@@ -51,6 +54,11 @@ func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions
 		}
 	}
 	page.Entries = kept
+	if len(kept) > 0 {
+		// path may lead through links; the entries' own paths do not.
+		dir := strings.TrimSuffix(strings.TrimSuffix(kept[0].Path, kept[0].Name), "/")
+		search.MarkIgnored(o, cmp.Or(dir, "."), kept)
+	}
 	return page, nil
 }
 
