@@ -199,15 +199,16 @@ func (s *scanner) instruction() {
 		s.unreachable()
 	case op == 0x0d: // br_if
 		s.u32()
+		s.move(1, 0)
 		s.join(1, 5)
 		s.targets++
 		s.blocks++
-		s.move(1, 0)
 	case op == 0x0e: // br_table
 		n := s.count(s.left(), "branch targets")
 		for range n + 1 {
 			s.u32()
 		}
+		s.move(1, 0)
 		s.join(int64(n)+1, 5)
 		s.targets += n + 1
 		s.blocks++

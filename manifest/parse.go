@@ -293,7 +293,57 @@ func checkSchema(name string, raw json.RawMessage) (*jsonschema.Schema, error) {
 	if _, err := s.Resolve(nil); err != nil {
 		return nil, field(name, "no JSON Schema: %s", clip(err.Error()))
 	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, field(name, "no JSON Schema: %s", clip(err.Error()))
+	}
+	if bad := unknownType(tree); bad != "" {
+		return nil, field(name, "%q is no type of JSON Schema", clip(bad))
+	}
 	return s, nil
+}
+
+// unknownType finds a type that JSON Schema does not have, which a validator
+// would let nothing match. It looks into every place that holds schemas.
+func unknownType(schema any) string {
+	switch s := schema.(type) {
+	case []any:
+		for _, v := range s {
+			if bad := unknownType(v); bad != "" {
+				return bad
+			}
+		}
+	case map[string]any:
+		for k, v := range s {
+			switch k {
+			case "const", "enum", "default", "examples":
+			case "type":
+				list, many := v.([]any)
+				if !many {
+					list = []any{v}
+				}
+				for _, t := range list {
+					switch t {
+					case "null", "boolean", "object", "array", "number", "string", "integer":
+					default:
+						return fmt.Sprint(t)
+					}
+				}
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+				named, _ := v.(map[string]any)
+				for _, v := range named {
+					if bad := unknownType(v); bad != "" {
+						return bad
+					}
+				}
+			default:
+				if bad := unknownType(v); bad != "" {
+					return bad
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // checkText refuses what could forge lines or reorder text where people decide.
