@@ -47,7 +47,6 @@ type number int32
 
 const (
 	opNop        opcode = 0x01
-	opElse       opcode = 0x05
 	opBrIf       opcode = 0x0d
 	opBrTable    opcode = 0x0e
 	opReturn     opcode = 0x0f

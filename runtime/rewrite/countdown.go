@@ -101,7 +101,8 @@ func (c *countdown) moveIn(constant []byte) []byte {
 	for w.open() {
 		if in := w.instruction(); in.op == opRefFunc {
 			w.copy(in.at)
-			w.name(in, c.move(in.x))
+			w.put(in.op, c.move(in.x))
+			w.copied = in.end
 		}
 	}
 	if len(w.out) == 0 {
@@ -132,25 +133,27 @@ func (c *countdown) rewrite(w *rewriter, f *function) {
 	if f.hasBulk {
 		length = f.addLocal(uint32(len(c.module.types[f.typ].params)))
 	}
-	if !f.isLeaf {
+	if !f.isLeaf && !f.loopFirst {
 		c.poll(w)
 	}
+	w.twins = append(w.twins[:0], 0)
 	straight := 0 // bytes of code since the last poll
 	for w.open() {
 		in := w.instruction()
 		straight += in.end - in.at
 		switch in.op {
 		case opLoop:
-			w.copy(in.end)
-			c.poll(w)
+			c.loop(w, in)
 			straight = 0
 		case opCall, opReturnCall, opRefFunc:
 			w.copy(in.at)
-			w.name(in, c.move(in.x))
+			w.put(in.op, c.move(in.x))
+			w.copied = in.end
 			straight += c.unpolled(in)
 		case opCallIndirect, opReturnCallIndirect, opCallRef, opReturnCallRef:
 			straight += leafBytes
 		default:
+			w.labels(in)
 			if unit := in.op.bulkUnit(); unit > 0 {
 				w.copy(in.at)
 				w.put(opLocalTee, length)
@@ -177,17 +180,38 @@ func (c *countdown) unpolled(in instruction) int {
 	return 0
 }
 
-// poll adds a poll that takes one unit. The refill stands here and not in a
-// function of ours: a call of one costs registers even where it is not made.
+// loop adds the poll at the head of a loop. The loop becomes two, one inside the
+// other: the inner one counts, and goes back to the head of the outer one to
+// refill. A call inside the inner one would cost its rounds the registers even
+// where it is not made, more than twice the time of a tight loop.
+//
+// A loop that takes values keeps its poll inside, since they would have to be
+// carried to the outer head. Compilers do not make any.
+func (c *countdown) loop(w *rewriter, in instruction) {
+	w.copy(in.end)
+	if in.typ >= 0 && len(c.module.types[in.typ].params) > 0 {
+		w.enter(0)
+		c.poll(w)
+		return
+	}
+	w.enter(1)
+	c.whenEmpty(w)
+	c.refillAndAsk(w, c.quantum)
+	w.op(opEnd)
+	w.out = append(w.out, w.wasm[in.at:in.end]...)
+	c.whenEmpty(w)
+	w.put(opBr, 2)
+	w.op(opEnd)
+	c.take(w)
+	c.polls++
+}
+
+// poll adds a poll that takes one unit.
 func (c *countdown) poll(w *rewriter) {
-	w.put(opGlobalGet, c.global)
-	w.constant(1)
-	w.op(opI32Sub)
-	w.put(opGlobalSet, c.global)
-	c.whenRunOut(w)
-	w.constant(c.quantum)
-	w.put(opGlobalSet, c.global)
-	c.ask(w)
+	c.whenEmpty(w)
+	c.refillAndAsk(w, c.quantum-1)
+	w.op(opElse)
+	c.take(w)
 	w.op(opEnd)
 	c.polls++
 }
@@ -203,7 +227,7 @@ func (c *countdown) pollBulk(w *rewriter, length uint32, unit int64) {
 	w.constant(1)
 	w.op(opI32Sub)
 	w.put(opGlobalSet, c.global)
-	c.whenRunOut(w)
+	c.whenEmpty(w)
 	w.put(opCall, c.refill)
 	w.op(opEnd)
 	c.polls++
@@ -219,7 +243,7 @@ func (c *countdown) refillBody() []byte {
 	w.op(opI32Add)
 	w.put(opGlobalSet, c.global)
 	c.ask(&w)
-	c.whenRunOut(&w)
+	c.whenEmpty(&w)
 	w.put(opBr, 1)
 	w.op(opEnd)
 	w.op(opEnd)
@@ -227,12 +251,27 @@ func (c *countdown) refillBody() []byte {
 	return w.out
 }
 
-// whenRunOut begins what is done if the countdown has run out.
-func (c *countdown) whenRunOut(w *rewriter) {
+// take takes one unit.
+func (c *countdown) take(w *rewriter) {
+	w.put(opGlobalGet, c.global)
+	w.constant(1)
+	w.op(opI32Sub)
+	w.put(opGlobalSet, c.global)
+}
+
+// whenEmpty begins what is done if nothing is left.
+func (c *countdown) whenEmpty(w *rewriter) {
 	w.put(opGlobalGet, c.global)
 	w.constant(0)
 	w.op(opI32LeS)
 	w.begin(opIf)
+}
+
+// refillAndAsk sets the countdown to what is left of a new quantum, and asks.
+func (c *countdown) refillAndAsk(w *rewriter, left int64) {
+	w.constant(left)
+	w.put(opGlobalSet, c.global)
+	c.ask(w)
 }
 
 // ask lets the host decide whether the guest goes on.
@@ -251,48 +290,4 @@ func (f *function) addLocal(params uint32) uint32 {
 	}
 	f.locals = append(f.locals, run{1, ValType{Code: I32}})
 	return index
-}
-
-// emptyBlock is the type of a block that takes and gives nothing.
-const emptyBlock = 0x40
-
-// A rewriter reads code and writes it again, changed. What is not changed is
-// copied as it stands, in pieces as large as possible.
-type rewriter struct {
-	reader
-	out    []byte
-	copied int // everything before this offset has been dealt with
-}
-
-// recheck reads code that was checked when it was decoded. Its indices may be
-// new ones by now.
-func recheck(code []byte) reader {
-	r := reader{wasm: code, section: "code", unchecked: true}
-	if len(code) > 0 {
-		r.count[labels] = 1
-	}
-	return r
-}
-
-// copy writes what was read up to an offset.
-func (w *rewriter) copy(to int) {
-	w.out = append(w.out, w.wasm[w.copied:to]...)
-	w.copied = to
-}
-
-// name writes in with another function and passes over the original.
-func (w *rewriter) name(in instruction, function uint32) {
-	w.put(in.op, function)
-	w.copied = in.end
-}
-
-// begin opens a block that takes and gives nothing.
-func (w *rewriter) begin(op opcode) { w.out = append(w.out, byte(op), emptyBlock) }
-
-func (w *rewriter) op(op opcode) { w.out = append(w.out, byte(op)) }
-
-func (w *rewriter) put(op opcode, index uint32) { w.out = appendU32(append(w.out, byte(op)), index) }
-
-func (w *rewriter) constant(v int64) {
-	w.out = appendSigned(append(w.out, byte(opI32Const)), v)
 }

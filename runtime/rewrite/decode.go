@@ -314,6 +314,7 @@ func (d *decoder) body(f *function) {
 		f.locals = append(f.locals, r)
 	}
 	f.isLeaf = d.left() <= leafBytes
+	straight := true // nothing so far could have gone anywhere but on
 	start := d.at
 	d.count[labels] = 1
 	for d.open() {
@@ -321,6 +322,8 @@ func (d *decoder) body(f *function) {
 		d.m.uses[in.op] = true
 		f.hasBulk = f.hasBulk || in.op.bulkUnit() > 0
 		f.isLeaf = f.isLeaf && in.op != opLoop && !in.op.isCall() && !f.hasBulk
+		f.loopFirst = f.loopFirst || straight && in.op == opLoop
+		straight = straight && !in.op.isControl()
 	}
 	f.body = d.wasm[start:d.at:d.at]
 }
@@ -359,7 +362,7 @@ func (d *decoder) constant(t ValType) []byte {
 			d.malformed(in.at, "instruction %#x in a constant expression", uint16(in.op))
 		case in.op == opGlobalGet:
 			d.constantGlobal(in, t)
-		case in.op == opRefNull && (t.Code == Ref || t.Code == RefNull && t.Heap >= 0 && in.heap < 0):
+		case in.op == opRefNull && (t.Code == Ref || t.Code == RefNull && t.Heap >= 0 && in.typ < 0):
 			// The engine (wazero 1.12) takes a null for a reference to function 0,
 			// whatever that is, and would put it where none may be.
 			d.malformed(in.at, "null does not fit the type of the constant")

@@ -5,10 +5,11 @@ type instruction struct {
 	op      opcode
 	at, end int // offsets of its first byte and of the byte behind it
 
-	// x is the function, global or type that it names first, if it names one.
-	x uint32
+	x uint32 // the function, global, type or label that it names, if it names one
 
-	heap int64 // what a ref.null refers to
+	// typ is the function type of a block, or what a ref.null refers to. It is
+	// negative where that is no type of the module.
+	typ int64
 }
 
 // open tells whether the code that is being read has more instructions. A
@@ -22,16 +23,16 @@ func (r *reader) instruction() instruction {
 	switch shapes[in.op] {
 	case immNone:
 	case immBlock:
-		r.blockType()
+		in.typ = r.blockType()
 		r.count[labels]++
 	case immTry:
-		r.blockType()
+		in.typ = r.blockType()
 		r.catches()
 		r.count[labels]++
 	case immEnd:
 		r.count[labels]--
 	case immLabel:
-		r.index(labels)
+		in.x = r.index(labels)
 	case immLabels:
 		for range r.entries(1) + 1 {
 			r.index(labels)
@@ -60,7 +61,7 @@ func (r *reader) instruction() instruction {
 		}
 		r.valType()
 	case immHeap:
-		in.heap = r.heapType()
+		in.typ = r.heapType()
 	case immAccess:
 		r.access()
 	case immAccessLane:

@@ -10,24 +10,46 @@ import (
 	"github.com/wasmtools/wasmtools/tool"
 )
 
-// poll is the sequence of a poll, written out, for a module whose countdown is
-// global c, which yields to function 0.
-func poll(c byte) []byte {
-	return code([]byte{
+// The sequences of polls, written out, for a module whose countdown is global c
+// and which yields to function 0.
+
+// take takes a unit.
+func take(c byte) []byte {
+	return []byte{
 		0x23, c, // global.get c
 		0x41, 1, // i32.const 1
 		0x6b,    // i32.sub
 		0x24, c, // global.set c
+	}
+}
+
+// ask refills and yields.
+func ask(c byte, left int) []byte {
+	return code(number(left), []byte{
+		0x24, c, // global.set c
+		0x10, 0, // call yield
+		0x04, 0x40, 0x00, 0x0b, // if unreachable end
+	})
+}
+
+// empty begins what is done if nothing is left.
+func empty(c byte) []byte {
+	return []byte{
 		0x23, c, // global.get c
 		0x41, 0, // i32.const 0
 		0x4c,       // i32.le_s
 		0x04, 0x40, // if
-	}, number(DefaultQuantum), []byte{
-		0x24, c, // global.set c
-		0x10, 0, // call yield
-		0x04, 0x40, 0x00, 0x0b, // if unreachable end
-		0x0b, // end
-	})
+	}
+}
+
+func poll(c byte) []byte {
+	return code(empty(c), ask(c, DefaultQuantum-1), opElse, take(c), opEnd)
+}
+
+// loopOf is a loop that has become two.
+func loopOf(typ byte, body ...any) []byte {
+	return code(opLoop, typ, empty(0), ask(0, DefaultQuantum), opEnd,
+		opLoop, typ, empty(0), opBr, 2, opEnd, take(0), code(body...), opEnd, opEnd)
 }
 
 // pollBulk is the sequence behind a bulk operation whose length is in local n,
@@ -70,12 +92,26 @@ func TestPollsStandWhereTheyMust(t *testing.T) {
 		{"none in a short leaf",
 			code(straight[:120], opEnd),
 			code(straight[:120], opEnd), 3},
-		{"head of a loop",
+		{"head of a loop, and not at the entry before it",
 			code(opLoop, emptyBlock, opBr, 0, opEnd, opEnd),
-			code(poll(0), opLoop, emptyBlock, poll(0), opBr, 0, opEnd, opEnd), 3},
-		{"head of a loop that takes and gives a value",
-			code(number(1), opLoop, 1, opEnd, opDrop, opEnd),
-			code(poll(0), number(1), opLoop, 1, poll(0), opEnd, opDrop, opEnd), 3},
+			code(loopOf(emptyBlock, opBr, 0), opEnd), 3},
+		{"entry if a loop can be missed",
+			code(number(1), opIf, emptyBlock, opLoop, emptyBlock, opEnd, opEnd, opEnd),
+			code(poll(0), number(1), opIf, emptyBlock, loopOf(emptyBlock), opEnd, opEnd), 3},
+		{"head of a loop that gives a value",
+			code(number(1), opBlock, emptyBlock, opLoop, I32, opBr, 1, opEnd, opDrop, opEnd, opDrop, opEnd),
+			code(number(1), opBlock, emptyBlock, loopOf(I32, opBr, 2), opDrop, opEnd, opDrop, opEnd), 3},
+		{"head of a loop that takes a value",
+			code(number(1), opLoop, 1, opBr, 0, opEnd, opDrop, opEnd),
+			code(number(1), opLoop, 1, poll(0), opBr, 0, opEnd, opDrop, opEnd), 3},
+		{"labels outside of loops",
+			code(opBlock, emptyBlock, opLoop, emptyBlock, opBlock, emptyBlock, opLoop, emptyBlock,
+				number(0), opBrTable, 5, 0, 1, 2, 3, 4, 0, opEnd, opEnd, opEnd, opEnd, opEnd),
+			code(opBlock, emptyBlock, loopOf(emptyBlock, opBlock, emptyBlock, loopOf(emptyBlock,
+				number(0), opBrTable, 5, 0, 2, 3, 5, 6, 0), opEnd), opEnd, opEnd), 3},
+		{"labels of catches",
+			code(opLoop, emptyBlock, opTryTable, emptyBlock, 3, 0, 0, 1, 2, 0, 2, 1, opEnd, opEnd, opEnd),
+			code(loopOf(emptyBlock, opTryTable, emptyBlock, 3, 0, 0, 2, 2, 0, 2, 2, opEnd), opEnd), 3},
 		{"straight code",
 			code(straight, opEnd),
 			code(poll(0), straight[:cut], poll(0), straight[cut:], opEnd), 3},
@@ -95,10 +131,9 @@ func TestPollsStandWhereTheyMust(t *testing.T) {
 			m := only(funcType{}, c.body)
 			m.types = append(m.types, funcType{params: i32s, results: i32s})
 			m.functions = append(m.functions, function{body: leaf})
+			m.tags = []uint32{0}
 			m = mustDecode(t, m.Encode())
-			if _, err := Instrument(m, Plan{Countdown: true}); err != nil {
-				t.Fatal(err)
-			}
+			m.apply(Plan{Countdown: true, Quantum: DefaultQuantum, TableMax: DefaultTableMax}) // also with exceptions
 			if got := m.functions[0].body; !bytes.Equal(got, c.want) {
 				t.Errorf("got  % x\nwant % x", got, c.want)
 			}

@@ -69,8 +69,9 @@ type function struct {
 	locals []run
 	body   []byte // its instructions, the last end included
 
-	isLeaf  bool // short, and runs to its end by itself: no loop, call or bulk operation
-	hasBulk bool
+	isLeaf    bool // short, and runs to its end by itself: no loop, call or bulk operation
+	loopFirst bool // every way from its entry leads to the head of a loop
+	hasBulk   bool
 }
 
 // A run is a number of locals of one type.

@@ -17,6 +17,7 @@ const (
 	opBlock              opcode = 0x02
 	opLoop               opcode = 0x03
 	opIf                 opcode = 0x04
+	opElse               opcode = 0x05
 	opThrow              opcode = 0x08
 	opThrowRef           opcode = 0x0a
 	opEnd                opcode = 0x0b
@@ -212,6 +213,12 @@ var refusedOpcodes = map[opcode]Feature{
 
 // isCall tells whether op may run another function.
 func (op opcode) isCall() bool { return op >= opCall && op <= opReturnCallRef }
+
+// isControl tells whether op can go on elsewhere than behind itself, or depends
+// on what is there. A block does neither.
+func (op opcode) isControl() bool {
+	return op < 0x20 && op != opBlock || shapes[op] == immLabel
+}
 
 // bulkUnit is how many bytes or elements of work are one unit of fuel, as a
 // power of two, or 0 if op is no bulk operation. An element takes eight bytes,

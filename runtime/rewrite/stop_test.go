@@ -164,15 +164,15 @@ func TestFuel(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		body  []byte
-		units int64 // the entry and what comes behind it
+		units int64
 	}{
-		{"rounds", loop(), 1 + rounds},
-		{"fills", loop(number(0), number(1), number(6400), opMemoryFill, 0), 1 + rounds*(1+1+100)},
-		{"short fills", loop(number(0), number(1), number(63), opMemoryFill, 0), 1 + rounds*(1+1)},
+		{"rounds", loop(), rounds},
+		{"fills", loop(number(0), number(1), number(6400), opMemoryFill, 0), rounds * (1 + 1 + 100)},
+		{"short fills", loop(number(0), number(1), number(63), opMemoryFill, 0), rounds * (1 + 1)},
 		{"a fill that traps", code(number(0), number(1), number(-1), opMemoryFill, 0, opEnd), 1},
-		{"table copies", loop(number(0), number(0), number(24), opTableCopy, 0, 0), 1 + rounds*(1+1+3)},
-		{"calls of a leaf", loop(opCall, 1), 1 + rounds},
-		{"calls", loop(opCall, 2), 1 + 2*rounds},
+		{"table copies", loop(number(0), number(0), number(24), opTableCopy, 0, 0), rounds * (1 + 1 + 3)},
+		{"calls of a leaf", loop(opCall, 1), rounds},
+		{"calls", loop(opCall, 2), 2 * rounds},
 	} {
 		m := only(funcType{params: i32s}, c.body)
 		m.types = append(m.types, funcType{})

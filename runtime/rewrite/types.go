@@ -81,16 +81,17 @@ func (r *reader) heapType() int64 {
 	return h
 }
 
-// blockType reads the type of a block: nothing, one value, or a function type.
-func (r *reader) blockType() {
+// blockType reads the type of a block: nothing, one value, or a function type,
+// whose index it returns. The others give -1.
+func (r *reader) blockType() int64 {
 	if r.left() > 0 {
 		switch b := r.wasm[r.at]; {
-		case b == 0x40:
+		case b == emptyBlock:
 			r.at++
-			return
-		case b > 0x40 && b < 0x80:
+			return -1
+		case b > emptyBlock && b < 0x80:
 			r.valType()
-			return
+			return -1
 		}
 	}
 	start := r.at
@@ -100,7 +101,11 @@ func (r *reader) blockType() {
 	} else if uint64(i) >= uint64(r.count[types]) && !r.unchecked {
 		r.malformed(start, "type %d does not exist, there are %d", i, r.count[types])
 	}
+	return i
 }
+
+// emptyBlock is the type of a block that takes and gives nothing.
+const emptyBlock = 0x40
 
 func appendValType(b []byte, t ValType) []byte {
 	b = append(b, t.Code)
