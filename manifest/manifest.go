@@ -46,13 +46,6 @@ type Tool struct {
 	Capabilities Capabilities    `json:"capabilities,omitzero"`
 }
 
-// Capabilities is what a tool asks for. The zero value asks for nothing.
-// File globs are doublestar patterns over workspace paths; "**" is everything.
-type Capabilities struct {
-	Read  []string `json:"fs.read,omitempty"`  // files that may be read, listed and searched
-	Write []string `json:"fs.write,omitempty"` // files that may be changed, created and removed
-}
-
 // Limits are a module's own bounds; each may only be lower than the runtime's,
 // or, for built-in modules, stated higher. Zero means the runtime's default.
 type Limits struct {

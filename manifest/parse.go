@@ -30,7 +30,6 @@ const (
 	maxGuidelines  = 16
 	maxGuideline   = 1_000
 	maxPacks       = 16
-	maxGlobs       = 64
 	maxGlob        = 256
 	maxBraces      = 3  // groups in one glob: a matcher tries every combination
 	maxCommas      = 16 // alternatives in one glob
@@ -185,28 +184,17 @@ func (t *Tool) check(at string) error {
 // tool that can change files must say so, because approval is asked by effects.
 func (t *Tool) checkCapabilities(at string) error {
 	c := t.Capabilities
-	for _, f := range []struct {
-		name  string
-		globs []string
-	}{
-		{"fs.read", c.Read},
-		{"fs.write", c.Write},
-	} {
-		name := at + "capabilities." + f.name
-		if len(f.globs) > maxGlobs {
-			return field(name, "%d globs; at most %d are allowed", len(f.globs), maxGlobs)
-		}
-		for i, g := range f.globs {
-			if why := CheckGlob(g); why != "" {
-				return field(fmt.Sprintf("%s[%d]", name, i), "%s", why)
-			}
-		}
+	if name, why, ok := c.Check(); !ok {
+		return field(at+"capabilities."+name, "%s", why)
 	}
 	if len(c.Read) > 0 && t.Effects == 0 {
 		return field(at+"effects", "a tool with fs.read needs the effect read")
 	}
 	if len(c.Write) > 0 && !t.Effects.Any(tool.Writes|tool.Destroys) {
 		return field(at+"effects", "a tool with fs.write needs the effect write or destroy")
+	}
+	if len(c.Net) > 0 && !t.Effects.Has(tool.UsesNetwork) {
+		return field(at+"effects", "a tool with net needs the effect network")
 	}
 	return nil
 }
@@ -367,7 +355,9 @@ func checkText(name, s string, limit int, lines bool) error {
 var (
 	topKeys   = keys("abi", "name", "version", "description", "tools", "limits")
 	toolKeys  = keys("name", "title", "description", "inputSchema", "outputSchema", "mode", "effects", "visibility", "guidelines", "packs", "capabilities")
-	capKeys   = keys("fs.read", "fs.write")
+	capKeys   = keys("fs.read", "fs.write", "net", "env", "kv", "clock")
+	hostKeys  = keys("host", "methods", "private", "secrets")
+	credKeys  = keys("header", "secret", "format")
 	limitKeys = keys("memory_mib", "time_ms", "output_kib", "host_calls", "concurrency")
 )
 
@@ -422,7 +412,7 @@ func (w *walker) value(at string, known map[string]bool, depth int) error {
 		return err
 	}
 	d, isDelim := t.(json.Delim)
-	if known != nil && t != json.Delim('{') && at != "tools" {
+	if known != nil && t != json.Delim('{') && !(t == json.Delim('[') && listsObjects(at)) {
 		return field(orTop(at), "an object must stand here")
 	}
 	switch {
@@ -473,6 +463,15 @@ func next(at, key string, known map[string]bool) map[string]bool {
 		return limitKeys
 	case at != "" && key == "capabilities":
 		return capKeys
+	case strings.HasSuffix(at, ".capabilities") && key == "net":
+		return hostKeys
+	case strings.Contains(at, ".capabilities.net[") && key == "secrets":
+		return credKeys
 	}
 	return nil
+}
+
+// listsObjects tells where a list of objects with known keys may stand.
+func listsObjects(at string) bool {
+	return at == "tools" || strings.HasSuffix(at, ".capabilities.net") || strings.HasSuffix(at, "].secrets")
 }
