@@ -37,8 +37,17 @@ type Call struct {
 	Sink       tool.Sink          // nil drops everything
 	Limits     Limits
 
+	HTTP Fetcher                     // nil: no network
+	Env  func(string) (string, bool) // the host's environment; nil: none
+	KV   Store                       // nil: nothing is kept between calls
+
+	// Preview says that the call is tried to find out what it would change: it
+	// gets no network, and what it stores is dropped.
+	Preview bool
+
 	used  Usage
-	calls int64 // in parts of a call, see callParts
+	tried map[string][]byte // what a previewed call stored; nil values are removed
+	calls int64             // in parts of a call, see callParts
 	notes notes
 	over  *tool.Error
 	now   func() time.Time // for tests; nil means time.Now
@@ -87,6 +96,9 @@ type Usage struct {
 	HostCalls int64 // of every kind
 	BytesRead int64 // from files
 	NoteBytes int64 // log, emit and progress
+
+	Requests                 int64 // over HTTP
+	BytesSent, BytesReceived int64
 }
 
 // Used tells what the call has used so far.
