@@ -248,6 +248,9 @@ func (o *Overlay) record(pl place, data []byte, old *change) (Change, error) {
 		return ch, nil
 	}
 
+	if err := o.room(pl); err != nil {
+		return Change{}, err
+	}
 	c := old
 	st := pl.st
 	if c == nil {
@@ -309,6 +312,9 @@ func (o *Overlay) Mkdir(ctx context.Context, path string) error {
 			return tool.PathErrorf(tool.Exists, path, "a %s of this name exists", pl.st.typ).WithNext("choose another name")
 		}
 		if err := o.guard(VerbWrite, pl.path, "", false, tool.Identity{}); err != nil {
+			return err
+		}
+		if err := o.room(pl); err != nil {
 			return err
 		}
 		if err := o.parentWritable(pl); err != nil {

@@ -114,8 +114,11 @@ func mismatch(path, format string, args ...any) *tool.Error {
 
 // fail turns an error of the system into one about a path of the set.
 func fail(path string, err error) error {
-	if err == errLink || errors.Is(err, fs.ErrNotExist) {
-		return mismatch(path, "something else stands on the way to it now")
+	switch {
+	case err == errLink:
+		return mismatch(path, "a link stands on the way to it now")
+	case errors.Is(err, fs.ErrNotExist):
+		return mismatch(path, "it, or its directory, is not there any more")
 	}
 	return pathError(path, err)
 }

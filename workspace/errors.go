@@ -59,6 +59,12 @@ func explain(err error) (code tool.Code, text, next string) {
 		return tool.Permission, "the file system is mounted read-only", ""
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return tool.Busy, "too many files are open", "try again later"
+	case errors.Is(err, syscall.EBUSY):
+		return tool.Busy, "the system is using it (a mount point, or a file that is being swapped)", "leave it"
+	case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENOTSUP):
+		return tool.NotAvailable, "the file system cannot do this", "a person must do it"
+	case errors.Is(err, syscall.EFBIG):
+		return tool.TooLarge, "the file system does not hold files of this size", ""
 	case errors.Is(err, syscall.EINVAL):
 		return tool.InvalidArguments, "the file system does not accept this name or operation", "use another name"
 	case errors.Is(err, fs.ErrNotExist):

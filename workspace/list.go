@@ -91,6 +91,9 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 	}
 	page.Entries = make([]Info, 0, len(list))
 	for _, name := range list {
+		if err := ctx.Err(); err != nil {
+			return Page{}, err
+		}
 		in, err := o.listed(d, pl.path, name)
 		if err != nil {
 			page.Skipped.Unreadable++

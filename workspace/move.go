@@ -34,6 +34,9 @@ func (o *Overlay) Rename(ctx context.Context, from, to string, overwrite bool) (
 		if src.st.typ == Dir && under(dst.path, src.path) {
 			return tool.PathErrorf(tool.InvalidArguments, to, "a directory cannot be moved into itself").WithNext("choose a destination outside it")
 		}
+		if err := o.room(dst); err != nil {
+			return err
+		}
 		replaced, err := o.destination(ctx, src, dst, overwrite)
 		if err != nil {
 			return err

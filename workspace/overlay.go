@@ -305,6 +305,20 @@ func (o *Overlay) mentions(dir string) bool {
 	return false
 }
 
+// room refuses a change that would make the overlay, or a tree, larger than
+// anything that a commit could handle.
+func (o *Overlay) room(pl place) error {
+	switch {
+	case pl.missing > maxDepth:
+		return tool.PathErrorf(tool.TooLarge, pl.asked, "%d directories would have to be made; one call makes %d", pl.missing-1, maxDepth).
+			WithNext("use a shorter path")
+	case len(o.ops)+pl.missing > maxNames:
+		return tool.PathErrorf(tool.TooLarge, pl.asked, "the call's changes would name more than %d files", maxNames).
+			WithNext("change fewer files in one call")
+	}
+	return nil
+}
+
 // canChange is asked first by every operation that changes something.
 func (o *Overlay) canChange(ctx context.Context, path string) error {
 	if err := ctx.Err(); err != nil {

@@ -415,3 +415,30 @@ func TestDirHandle(t *testing.T) {
 		}
 	})
 }
+
+// TestOverlayIsBounded: a call cannot make the host hold more than it can commit.
+func TestOverlayIsBounded(t *testing.T) {
+	eachWay(t, func(t *testing.T, b *box) {
+		o := b.overlay()
+		deep := strings.Repeat("d/", 2000) + "f"
+		_, err := o.Write(t.Context(), deep, nil, false)
+		wantCode(t, err, tool.TooLarge)
+		wantCode(t, o.Mkdir(t.Context(), deep), tool.TooLarge)
+		b.build("f = x")
+		_, err = o.Rename(t.Context(), "f", deep, false)
+		wantCode(t, err, tool.TooLarge)
+		if !o.WriteSet().Empty() {
+			t.Errorf("refused calls left %d entries", len(o.WriteSet().Entries))
+		}
+		for i := 0; ; i++ {
+			err := o.Mkdir(t.Context(), fmt.Sprintf("d%d/%s", i, strings.Repeat("d/", 200)))
+			if err != nil {
+				wantCode(t, err, tool.TooLarge)
+				break
+			}
+			if len(o.WriteSet().Entries) > maxNames {
+				t.Fatal("no bound")
+			}
+		}
+	})
+}

@@ -227,3 +227,13 @@ func randomRound(t *testing.T, opts Options, seed uint64, prepare func(b *box)) 
 	}
 	return ok, committed
 }
+
+// FuzzCalls looks for a tree and calls that break what TestRandomCalls holds.
+func FuzzCalls(f *testing.F) {
+	for seed := range uint64(4) {
+		f.Add(seed, seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, noOpenat2 bool) {
+		randomRound(t, Options{NoOpenat2: noOpenat2, NoSync: true}, seed, nil)
+	})
+}

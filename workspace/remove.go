@@ -37,6 +37,9 @@ func (o *Overlay) Remove(ctx context.Context, path string, recursive bool) (ch C
 				return err
 			}
 		}
+		if len(o.ops)+len(r.add) > 2*maxNames {
+			return o.room(place{asked: path, missing: maxNames})
+		}
 		if err := o.hold(path, r.kept); err != nil {
 			return err
 		}
@@ -122,6 +125,9 @@ func (o *Overlay) describe(ctx context.Context, it item, hashed *int64, keep int
 	c := oldFile(it.st)
 	switch it.st.typ {
 	case Dir:
+		if it.empty {
+			break
+		}
 		d, err := it.d.openDir(it.name)
 		if err != nil {
 			return nil, err

@@ -18,6 +18,8 @@ type item struct {
 	// The open directory that holds it, and its name there, if it is on disk.
 	d    dir
 	name string
+
+	empty bool // a directory on disk that holds nothing
 }
 
 // treeWalk visits a tree of the view, children before their directory, in byte
@@ -98,9 +100,11 @@ func (t *treeWalk) entry(it item, want tool.Identity, depth int) error {
 		if got.id != it.st.id {
 			return errLink
 		}
+		before := t.count
 		if err := t.list(it.path, sub, it.disk, depth); err != nil {
 			return err
 		}
+		it.empty = t.count == before
 	}
 	return t.visit(it)
 }
