@@ -111,6 +111,15 @@ func With(im wasmasm.Import, push wasmasm.Code) []byte {
 	return build(append(push.Call(0).Drop(), answer...), nil, im)
 }
 
+// Calling is a guest that imports one function and runs call, with memory at
+// the start of its memory, and then answers.
+func Calling(im wasmasm.Import, call wasmasm.Code, memory []byte) []byte {
+	return build(append(call, code{}.Packed(5000, uint32(len(Answer)))...), func(m *mod) {
+		m.Data = []wasmasm.Data{{Offset: AnswerAt, Bytes: memory}, {Offset: 5000, Bytes: []byte(Answer)}}
+		m.Customs[0].Data = Manifest("")
+	}, im)
+}
+
 // WithLimits is a guest with other limits in its manifest; "" means the host's.
 func WithLimits(wasm []byte, limits string) []byte {
 	out, err := manifest.Embed(wasm, Manifest(limits))
