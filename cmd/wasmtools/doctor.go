@@ -30,10 +30,7 @@ func newDoctor() *cobra.Command {
 		Long:  "Say what holds on this machine: how the workspace is bounded, whether compiled\nmodules can be cached, and whether a sandboxed call works. Exits with 1 if something does not.",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			list, err := f.examine(c)
-			if err != nil {
-				return err
-			}
+			list := f.examine(c)
 			bad := 0
 			for _, x := range list {
 				if !x.OK {
@@ -66,22 +63,18 @@ func newDoctor() *cobra.Command {
 	return c
 }
 
-func (f *runtimeFlags) examine(c *cobra.Command) ([]finding, error) {
+func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 	list := []finding{{"program", true, fmt.Sprintf("wasmtools %s, %s, %s/%s", version, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)}}
 	core := toolswasm.Core()
 	list = append(list, finding{"core", true, fmt.Sprintf("%d bytes, %s", len(core), tool.DigestOf(core))})
 
-	rt, err := f.open(c.Context(), c)
+	rt, turn, err := f.begin(c)
 	if err != nil {
-		return append(list, finding{"workspace", false, err.Error()}), nil
+		return append(list, finding{"workspace", false, err.Error()})
 	}
 	defer rt.Close()
 	for _, h := range rt.Health() {
 		list = append(list, finding{h.What, h.OK, h.Detail})
-	}
-	turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
-	if err != nil {
-		return nil, err
 	}
 	t0 := time.Now()
 	r := turn.Call(c.Context(), []wasmtools.Request{{Tool: "read_discover", Arguments: []byte(`{"mode":"list","max_results":1}`)}})[0].Result
@@ -101,5 +94,5 @@ func (f *runtimeFlags) examine(c *cobra.Command) ([]finding, error) {
 			list = append(list, finding{dir.what, true, dir.path})
 		}
 	}
-	return list, nil
+	return list
 }

@@ -23,15 +23,11 @@ input closes.
 With --approve ask, a call that would change a file answers approval_required.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			rt, err := f.open(c.Context(), c)
+			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err
 			}
 			defer rt.Close()
-			turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
-			if err != nil {
-				return err
-			}
 			s := server.New(&backend{rt: rt, turn: turn}, server.Options{Version: version, Instructions: instructions, Notice: noticeWriter(c)})
 			return s.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},

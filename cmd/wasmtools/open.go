@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,8 +25,21 @@ func (f *runtimeFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.approve, "approve", "ask", "who answers for changes: ask (a person), all (yes to everything), none (no to everything)")
 }
 
-// open makes the runtime that the flags describe.
-func (f *runtimeFlags) open(ctx context.Context, c *cobra.Command) (*wasmtools.Runtime, error) {
+// begin opens the runtime that the flags describe and begins its one turn. The
+// caller closes the runtime.
+func (f *runtimeFlags) begin(c *cobra.Command) (*wasmtools.Runtime, *wasmtools.Turn, error) {
+	rt, err := f.open(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
+	if err != nil {
+		return nil, nil, errors.Join(err, rt.Close())
+	}
+	return rt, turn, nil
+}
+
+func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 	dir, err := f.dir(c)
 	if err != nil {
 		return nil, err
@@ -37,7 +49,7 @@ func (f *runtimeFlags) open(ctx context.Context, c *cobra.Command) (*wasmtools.R
 		return nil, err
 	}
 	d := userDirs()
-	return wasmtools.Open(ctx, wasmtools.Options{
+	return wasmtools.Open(c.Context(), wasmtools.Options{
 		Workspaces: []wasmtools.Workspace{{Dir: dir}},
 		Approvers:  approvers,
 		StateDir:   d.state,

@@ -37,15 +37,11 @@ Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
 			if err != nil {
 				return err
 			}
-			rt, err := f.open(c.Context(), c)
+			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err
 			}
 			defer rt.Close()
-			turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
-			if err != nil {
-				return err
-			}
 			out := turn.Call(c.Context(), []wasmtools.Request{{Tool: a[0], Arguments: arguments}})[0]
 			if err := printResult(c.OutOrStdout(), out.Result, asJSON); err != nil {
 				return err

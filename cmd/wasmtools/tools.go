@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -31,15 +30,11 @@ func newTools() *cobra.Command {
 		Short: "List every registered tool with its state and, if it is not shown, the reason",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			rt, err := f.open(c.Context(), c)
+			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err
 			}
 			defer rt.Close()
-			turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
-			if err != nil {
-				return err
-			}
 			if asJSON {
 				list := []toolJSON{}
 				for _, it := range turn.List() {
