@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -279,11 +280,13 @@ func (o *Overlay) record(pl place, data []byte, old *change) (Change, error) {
 
 // makeParents adds the directories that pl lacks.
 func (o *Overlay) makeParents(pl place) {
-	for i := pl.missing - 1; i > 0; i-- {
-		p := pl.path
-		for range i {
-			p, _ = split(p)
-		}
+	var dirs []string
+	p := pl.path
+	for range pl.missing - 1 {
+		p, _ = split(p)
+		dirs = append(dirs, p)
+	}
+	for _, p := range slices.Backward(dirs) {
 		o.addDir(p)
 	}
 }

@@ -436,7 +436,7 @@ func TestOverlayIsBounded(t *testing.T) {
 				wantCode(t, err, tool.TooLarge)
 				break
 			}
-			if len(o.WriteSet().Entries) > maxNames {
+			if len(o.ops) > maxNames {
 				t.Fatal("no bound")
 			}
 		}
