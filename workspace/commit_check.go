@@ -56,7 +56,8 @@ func (c *commit) checkUnit(u *unit) error {
 		}
 		if h.open {
 			if st, err := h.d.lstat(name); err == nil {
-				if !c.aliasMove(u, h, name, st) {
+				made := e.Op == tool.OpMkdir && st.typ == Dir // meanwhile, by another commit
+				if !made && !c.aliasMove(u, h, name, st) {
 					return mismatch(e.Path, "a %s of this name exists now", st.typ)
 				}
 			} else if !errors.Is(err, fs.ErrNotExist) {

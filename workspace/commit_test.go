@@ -388,6 +388,34 @@ func TestParallelEdits(t *testing.T) {
 	})
 }
 
+// TestParallelParents: several calls make files in one directory that none of
+// them has found. All of them succeed.
+func TestParallelParents(t *testing.T) {
+	eachWay(t, func(t *testing.T, b *box) {
+		for round := range 20 {
+			var overlays []*Overlay
+			for i := range 6 {
+				o := b.overlay()
+				write(t, o, fmt.Sprintf("r%d/d/f%d", round, i), "x")
+				overlays = append(overlays, o)
+			}
+			var wg sync.WaitGroup
+			for _, o := range overlays {
+				wg.Go(func() {
+					if err := b.commit(o); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			entries, err := os.ReadDir(fmt.Sprintf("%s/r%d/d", b.W, round))
+			if err != nil || len(entries) != 6 {
+				t.Fatalf("%d files, %v; want 6", len(entries), err)
+			}
+		}
+	})
+}
+
 // TestReadersSeeWholeFiles reads a file all the time while it is replaced.
 func TestReadersSeeWholeFiles(t *testing.T) {
 	eachWay(t, func(t *testing.T, b *box) {
