@@ -203,6 +203,10 @@ func TestHostileLeavesNothing(t *testing.T) {
 	if after.rss > before.rss+64<<20 {
 		t.Errorf("%d MiB resident before, %d after", before.rss>>20, after.rss>>20)
 	}
+	// Ten instances' worth of addresses: mappings lie side by side and count as one.
+	if after.virtual > before.virtual+640<<20 {
+		t.Errorf("%d MiB of addresses before, %d after", before.virtual>>20, after.virtual>>20)
+	}
 	if after.maps > before.maps+32 {
 		t.Errorf("%d mappings before, %d after", before.maps, after.maps)
 	}
@@ -210,7 +214,7 @@ func TestHostileLeavesNothing(t *testing.T) {
 
 type held struct {
 	goroutines, files, maps int
-	heap, rss               int64
+	heap, rss, virtual      int64
 }
 
 // resources tells what the process holds, after everything was collected.
@@ -233,6 +237,8 @@ func resources(t testing.TB) held {
 		f := strings.Fields(string(p))
 		pages, _ := strconv.ParseInt(f[1], 10, 64)
 		h.rss = pages * int64(os.Getpagesize())
+		pages, _ = strconv.ParseInt(f[0], 10, 64)
+		h.virtual = pages * int64(os.Getpagesize())
 	}
 	return h
 }
