@@ -155,12 +155,15 @@ func (d dir) rename(name string, to dir, toName string) error {
 
 // renameNew never replaces: if the destination exists it is EEXIST. Where the
 // kernel or the file system lacks that operation, a file gets a second name and
-// loses the first, which is as safe; for a directory a look must do, and then
-// only an empty directory could be replaced.
+// loses the first, which is as safe; without second names an empty file takes the
+// place first, and a crash could leave it there. For a directory a look must do,
+// and then only an empty directory could be replaced.
 func (d dir) renameNew(name string, to dir, toName string) error {
-	err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, toName) })
-	if !unsupported(err) {
-		return err
+	if !d.w.noReplace {
+		err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, toName) })
+		if !unsupported(err) {
+			return err
+		}
 	}
 	st, err := d.lstat(name)
 	if err != nil {
@@ -172,10 +175,22 @@ func (d dir) renameNew(name string, to dir, toName string) error {
 		}
 		return d.rename(name, to, toName)
 	}
-	if err := d.link(name, to, toName); err != nil {
+	switch err := d.link(name, to, toName); {
+	case err == nil:
+		return d.unlink(name)
+	case err != unix.EPERM && err != unix.EMLINK && !unsupported(err):
 		return err
 	}
-	return d.unlink(name)
+	f, err := to.create(toName, 0o600)
+	if err != nil {
+		return err
+	}
+	f.close()
+	if err := d.rename(name, to, toName); err != nil {
+		to.unlink(toName)
+		return err
+	}
+	return nil
 }
 
 // exchange swaps two names in one step; errNoExchange if the system cannot.
@@ -191,6 +206,9 @@ func (d dir) exchange(name string, to dir, toName string) error {
 }
 
 func (d dir) link(name string, to dir, toName string) error {
+	if d.w.noLink {
+		return unix.EPERM
+	}
 	return retry(func() error { return unix.Linkat(d.fd, name, to.fd, toName, 0) })
 }
 

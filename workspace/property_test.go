@@ -144,7 +144,7 @@ func randomRound(t *testing.T, opts Options, seed uint64, prepare func(b *box)) 
 	r := rand.New(rand.NewPCG(seed, 1))
 	opts.AllowHardLinks = false
 	b := newBox(t, opts)
-	b.w.noExchange = seed%5 == 4
+	b.w.noExchange, b.w.noReplace = seed%5 >= 3, seed%5 == 4
 	randomTree(b, r)
 	if prepare != nil {
 		prepare(b)

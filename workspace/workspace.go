@@ -61,7 +61,9 @@ type Workspace struct {
 
 	// Tests make these fail, or foreseeable.
 	sysOpenat2 openat2Func
-	noExchange bool
+	noExchange bool // no swapping of names
+	noReplace  bool // no rename that never replaces
+	noLink     bool // no second names
 	tempName   func() string
 
 	swept sweptDirs
