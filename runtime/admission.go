@@ -26,13 +26,26 @@ type toolKey struct {
 }
 
 type waiter struct {
-	key   toolKey
-	limit int
-	in    chan struct{}
+	key     toolKey
+	limit   int
+	in      chan struct{} // closed when it need not wait any more
+	refused error         // set before, if its place went to another tool
 }
 
 func newAdmission(total, queue int) *admission {
 	return &admission{total: total, queue: queue, byTool: map[toolKey]int{}}
+}
+
+// tryEnter lets the call in if it need not wait. After success, leave must be
+// called once.
+func (a *admission) tryEnter(key toolKey, limit int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.fits(key, limit) {
+		return false
+	}
+	a.take(key)
+	return true
 }
 
 // enter waits until the call may run. It fails with busy if too many wait, and
@@ -44,18 +57,18 @@ func (a *admission) enter(ctx context.Context, key toolKey, limit int) error {
 		a.mu.Unlock()
 		return nil
 	}
-	if len(a.waiting) >= a.queue {
+	if len(a.waiting) >= a.queue && !a.yieldPlace(key) {
 		n := len(a.waiting)
 		a.mu.Unlock()
-		return tool.Errorf(tool.Busy, "%d calls wait already", n).WithNext("try again in a second")
+		return busy(n)
 	}
-	w := &waiter{key, limit, make(chan struct{})}
+	w := &waiter{key: key, limit: limit, in: make(chan struct{})}
 	a.waiting = append(a.waiting, w)
 	a.mu.Unlock()
 
 	select {
 	case <-w.in:
-		return nil
+		return w.refused
 	case <-ctx.Done():
 	}
 	a.mu.Lock()
@@ -65,7 +78,9 @@ func (a *admission) enter(ctx context.Context, key toolKey, limit int) error {
 		return context.Cause(ctx)
 	}
 	a.mu.Unlock()
-	a.leave(key) // it was let in meanwhile
+	if <-w.in; w.refused == nil { // it was let in meanwhile
+		a.leave(key)
+	}
 	return context.Cause(ctx)
 }
 
@@ -97,4 +112,38 @@ func (a *admission) fits(key toolKey, limit int) bool {
 func (a *admission) take(key toolKey) {
 	a.running++
 	a.byTool[key]++
+}
+
+// yieldPlace makes room in a full queue for a tool that has less of it than
+// another: the youngest call of the tool that has most is sent away. A flood of
+// one tool thus holds no place that another could use. It tells whether there is
+// room now.
+func (a *admission) yieldPlace(key toolKey) bool {
+	places := map[toolKey]int{}
+	most := key
+	for _, w := range a.waiting {
+		if places[w.key]++; places[w.key] > places[most] {
+			most = w.key
+		}
+	}
+	if places[most] < places[key]+2 {
+		return false
+	}
+	for i := len(a.waiting) - 1; i >= 0; i-- {
+		if w := a.waiting[i]; w.key == most {
+			a.waiting = slices.Delete(a.waiting, i, i+1)
+			w.refused = busy(len(a.waiting))
+			close(w.in)
+			return true
+		}
+	}
+	return false
+}
+
+// busy is the answer to a call that cannot wait. How long others take is not
+// known; a second is long for a tool and short for a person.
+func busy(waiting int) *tool.Error {
+	return tool.Errorf(tool.Busy, "%d calls wait already", waiting).
+		WithNext("try again in a second").
+		With("retry_after_ms", 1000)
 }

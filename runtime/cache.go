@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,8 @@ import (
 //
 //   - The folder of the entries and that of the key must be ours alone, and so
 //     must be the way to them (privateDir).
-//   - An entry is one file with an HMAC over its name and content. It is read
+//   - An entry is one file with an HMAC over its name and content: the form, with
+//     the snapshot, and the native code made from it. It is read
 //     once into memory and checked there. What the engine is given is a private
 //     copy of those bytes below the state folder, so that nobody can change it
 //     between the check and the use who could not read the key as well.
@@ -37,7 +39,7 @@ type cache struct {
 }
 
 const (
-	cacheMagic   = "wasmtools-code-1\n" // of an entry's first line; a new layout gets a new number
+	cacheMagic   = "wasmtools-code-2\n" // of an entry's first line; a new layout gets a new number
 	maxEntry     = 512 << 20            // bytes; 32 MiB of WebAssembly become some 150
 	maxEntries   = 256
 	maxCacheSize = 2 << 30
@@ -119,7 +121,7 @@ type slot struct {
 	key     string
 	scratch string // the engine's cache folder
 	loaded  string // the engine's file that came from the cache, relative to scratch
-	content []byte
+	form    *form  // that came with it
 }
 
 // slot opens the place of key. If there is a good entry, the engine's folder
@@ -137,9 +139,14 @@ func (c *cache) slot(key string) *slot {
 	name, content, err := c.read(key)
 	switch {
 	case err == nil:
+		f, native, err := splitEntry(content)
+		if err != nil {
+			s.drop()
+			break
+		}
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if os.Mkdir(filepath.Dir(path), 0o700) == nil && os.WriteFile(path, content, 0o600) == nil {
-			s.loaded, s.content = name, content
+		if os.Mkdir(filepath.Dir(path), 0o700) == nil && os.WriteFile(path, native, 0o600) == nil {
+			s.loaded, s.form = name, f
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		s.drop()
@@ -168,8 +175,22 @@ func (s *slot) discard() {
 	}
 }
 
-// keep stores what the engine has made, if it made anything.
-func (s *slot) keep() error {
+// splitEntry takes an entry's content apart: the length of the form, the form,
+// the native code.
+func splitEntry(content []byte) (*form, []byte, error) {
+	if len(content) < 8 {
+		return nil, nil, errEntry
+	}
+	n, rest := binary.LittleEndian.Uint64(content), content[8:]
+	if n > uint64(len(rest)) {
+		return nil, nil, errEntry
+	}
+	f, err := decodeForm(rest[:n])
+	return f, rest[n:], err
+}
+
+// keep stores a form and what the engine has made of it, if it made anything.
+func (s *slot) keep(shaped []byte) error {
 	if s.scratch == "" {
 		return nil
 	}
@@ -190,7 +211,8 @@ func (s *slot) keep() error {
 		if err != nil {
 			return err
 		}
-		return s.c.write(s.key, name, content)
+		entry := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(shaped)+len(content)), uint64(len(shaped)))
+		return s.c.write(s.key, name, append(append(entry, shaped...), content...))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime/linmem"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -22,17 +22,24 @@ import (
 // its own, so that its types, its host functions and its place in the cache are
 // its own, and closing it gives everything back.
 type program struct {
-	engine    wazero.Runtime
-	compiled  wazero.CompiledModule
-	cache     wazero.CompilationCache // nil without a cache
-	maxMemory int64                   // what the module itself declares, or the limit
+	form     *form
+	engine   wazero.Runtime
+	compiled wazero.CompiledModule
+	cache    wazero.CompilationCache // nil without a cache
+	image    *linmem.Image           // the snapshot; nil without one
+	pool     *pool
 }
 
+// close ends a program of which no instance is in use.
 func (p *program) close() {
 	ctx := context.Background()
+	p.pool.drop(p)
 	_ = p.engine.Close(ctx)
 	if p.cache != nil {
 		_ = p.cache.Close(ctx)
+	}
+	if p.image != nil {
+		_ = p.image.Close()
 	}
 }
 
@@ -40,8 +47,9 @@ func (p *program) close() {
 // module of this size takes half a second.
 const slowCompile = 1 << 20
 
-// compileModule compiles m, or loads it from the cache.
-func (e *Engine) compileModule(m *module) (p *program, err error) {
+// compileModule makes m's program, from the cache if it can. freeze asks for one
+// that begins at a snapshot.
+func (e *Engine) compileModule(m *module, freeze bool) (p *program, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = tool.Errorf(tool.Internal, "the compiler failed").Because(fmt.Errorf("%v\n%s", v, rtdebug.Stack()))
@@ -57,32 +65,23 @@ func (e *Engine) compileModule(m *module) (p *program, err error) {
 		tool.Errorf(tool.Quota, "compiling the module took longer than %s", m.limits.Compile))
 	defer cancel()
 
-	code := m.code
-	if m.trusted { // Load did neither
-		if _, _, err := examine(code, e.limits, true); err != nil {
-			return nil, err
-		}
-		if code, err = manifest.Strip(code); err != nil {
-			return nil, err
-		}
-	}
-	s, err := manifest.Summarize(code)
-	if err != nil {
-		return nil, err
-	}
-	if code, err = manifest.BoundGrowth(code, maxTable); err != nil {
-		return nil, err
-	}
-	slot := e.cache.slot(cacheKey(code))
+	slot := e.cache.slot(cacheKey(m, freeze))
 	defer slot.discard()
-	if !slot.hit() && len(code) >= slowCompile {
-		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.manifest.Name, "a module"), float64(len(code))/1e6))
+	if slot.hit() {
+		if p, err = e.build(ctx, slot.form, slot.dir()); err == nil || ctx.Err() != nil {
+			return p, err
+		}
+		slot.drop() // it was ours and unchanged, and the engine still did not take it
+	} else if n := len(m.given()); n >= slowCompile {
+		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.manifest.Name, "a module"), float64(n)/1e6))
 	}
-	p, err = compileCode(ctx, code, s, slot.dir())
-	if err != nil && slot.hit() && ctx.Err() == nil {
-		// It was ours and unchanged, and the engine still did not take it.
-		slot.drop()
-		p, err = compileCode(ctx, code, s, "")
+	var shaped []byte
+	f, err := e.shape(ctx, m, freeze)
+	if err == nil && slot.dir() != "" {
+		shaped, err = f.encode()
+	}
+	if err == nil {
+		p, err = e.build(ctx, f, slot.dir())
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -90,25 +89,18 @@ func (e *Engine) compileModule(m *module) (p *program, err error) {
 		}
 		return nil, err
 	}
-	if err := slot.keep(); err != nil {
+	if err := slot.keep(shaped); err != nil {
 		e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", or2(m.manifest.Name, "a module"), err))
 	}
-	m.mu.Lock()
-	m.code = nil
-	m.mu.Unlock()
 	return p, nil
 }
 
-// compileCode compiles one module in an engine of its own. dir is the engine's
-// cache folder, "" for none.
-func compileCode(ctx context.Context, code []byte, s manifest.Summary, dir string) (_ *program, err error) {
-	p := &program{maxMemory: maxMemory}
-	if m := s.Memories[0]; m.HasMax {
-		p.maxMemory = min(p.maxMemory, int64(m.Max)<<16)
-	}
+// build compiles a form in an engine of its own. dir is the engine's cache
+// folder, "" for none.
+func (e *Engine) build(ctx context.Context, f *form, dir string) (_ *program, err error) {
+	p := &program{form: f, pool: e.pool}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(api.CoreFeaturesV2).
-		WithCloseOnContextDone(true).
 		WithDebugInfoEnabled(false)
 	if dir != "" {
 		if p.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -122,17 +114,36 @@ func compileCode(ctx context.Context, code []byte, s manifest.Summary, dir strin
 			p.close()
 		}
 	}()
-	if err := instantiateHost(ctx, p.engine, s.Imports); err != nil {
+	if err = instantiateHost(ctx, p.engine, f.Imports); err == nil {
+		err = instantiateYield(ctx, p.engine)
+	}
+	if err != nil {
 		return nil, tool.Errorf(tool.Internal, "the host functions could not be set up").Because(err)
 	}
 	// Only with several workers does the engine look at the context, between two
 	// functions; how long one takes is bounded before (see limits.go).
 	ctx = experimental.WithCompilationWorkers(ctx, max(2, min(4, goruntime.NumCPU())))
-	if p.compiled, err = p.engine.CompileModule(ctx, code); err != nil {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, refuse("the engine does not accept the module: %s", clip(line)).Because(err)
+	if p.compiled, err = p.engine.CompileModule(ctx, f.Wasm); err != nil {
+		return nil, invalidModule(err)
 	}
+	if p.image, err = f.image(); err != nil {
+		return nil, tool.Errorf(tool.Internal, "the snapshot could not be made").Because(err)
+	}
+	f.Wasm, f.Memory = nil, nil // both exist in another form now
 	return p, nil
+}
+
+// invalidModule is the engine's refusal of a module.
+func invalidModule(err error) error {
+	if err == nil {
+		return nil
+	}
+	return refuse("the engine does not accept the module: %s", clip(firstLine(err))).Because(err)
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // clip shortens a text that may hold a module's own names.
@@ -149,12 +160,18 @@ func clip(s string) string {
 	return s
 }
 
-// cacheKey names the compiled form of code by everything that shapes it. What
-// the processor can do is part of the engine's own name for it.
-func cacheKey(code []byte) string {
+// cacheKey names the compiled form of a module by everything that shapes it.
+// What the processor can do is part of the engine's own name for it.
+func cacheKey(m *module, freeze bool) string {
+	// What a stranger's module says about itself is not compiled; of one of ours
+	// the identity is known without reading it.
+	code := m.digest
+	if !m.trusted {
+		code = tool.DigestOf(m.given())
+	}
 	h := sha256.New()
-	fmt.Fprintf(h, "wasmtools compiled form 1\n%s\n%s/%s\nv2 close-on-done\n", engineVersion(), goruntime.GOOS, goruntime.GOARCH)
-	h.Write(code)
+	fmt.Fprintf(h, "wasmtools compiled form %d\n%s\n%s/%s\nv2\n%+v\nfreeze %t within %d\n%s\n",
+		formVersion, engineVersion(), goruntime.GOOS, goruntime.GOARCH, plan(), freeze, m.limits.MemoryBytes, code)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

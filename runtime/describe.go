@@ -41,7 +41,7 @@ func Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _, fault := m.call(ctx, &hostfuncs.Call{}, func(l *lease, _ time.Time) ([]byte, error) {
+	out, _, fault := m.call(ctx, &hostfuncs.Call{}, false, func(l *lease) ([]byte, error) {
 		return l.answer(manifest.MaxBytes, "wt_describe")
 	})
 	if fault != nil {

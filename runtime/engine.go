@@ -31,6 +31,7 @@ type Engine struct {
 	notice  func(string)
 	cache   *cache
 	admit   *admission
+	pool    *pool
 	compile chan struct{} // as many as may compile at once
 
 	life context.Context // ends when the engine closes
@@ -60,6 +61,7 @@ func New(_ context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("runtime: limits are above %d MiB of memory, %d MiB of output or %s", maxMemory>>20, maxOutput>>20, maxTime)
 	}
 	e.admit = newAdmission(e.limits.Total, e.limits.Queue)
+	e.pool = &pool{instances: defaultWarm, bytes: warmBytes}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	if o.CacheDir != "" && o.StateDir != "" {
 		var err error
@@ -103,6 +105,7 @@ func (e *Engine) Close() error {
 	case <-t.C:
 		return errors.New("runtime: a module did not stop")
 	}
+	e.pool.close()
 	var errs []error
 	for _, m := range modules {
 		errs = append(errs, m.Close())
@@ -213,6 +216,7 @@ type Module interface {
 // Usage is what a call took.
 type Usage struct {
 	MemoryPeak  int64 // bytes of linear memory
+	Fuel        int64 // units of work, the same in every run of the same module with the same input
 	HostCalls   int64
 	BytesRead   int64 // from files
 	OutputBytes int64 // of the response

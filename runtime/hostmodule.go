@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime/rewrite"
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
 	"github.com/wasmtools/wasmtools/workspace/search"
@@ -52,17 +52,18 @@ const (
 
 // instantiateHost makes the host functions that the module imports, and no
 // others, available in r.
-func instantiateHost(ctx context.Context, r wazero.Runtime, imports []manifest.Import) error {
+func instantiateHost(ctx context.Context, r wazero.Runtime, imports []rewrite.ImportName) error {
 	for name, set := range hostModules {
 		b := r.NewHostModuleBuilder(name)
 		used := map[string]bool{}
 		for _, im := range imports {
-			if im.Module != name || used[im.Name] {
+			if im.Module != name || used[im.Field] {
 				continue
 			}
-			used[im.Name] = true
-			f := set[im.Name]
-			b.NewFunctionBuilder().WithGoModuleFunction(f.bind(im.Name), apiTypes(im.Type.Params), apiTypes(im.Type.Results)).Export(im.Name)
+			used[im.Field] = true
+			f := set[im.Field]
+			t := signature(f.sig)
+			b.NewFunctionBuilder().WithGoModuleFunction(f.bind(im.Field), apiTypes(t.Params), apiTypes(t.Results)).Export(im.Field)
 		}
 		if len(used) == 0 {
 			continue
@@ -72,6 +73,15 @@ func instantiateHost(ctx context.Context, r wazero.Runtime, imports []manifest.I
 		}
 	}
 	return nil
+}
+
+// instantiateYield makes the function available that the countdown calls. No
+// module can import it: its name is reserved.
+func instantiateYield(ctx context.Context, r wazero.Runtime) error {
+	_, err := r.NewHostModuleBuilder(rewrite.Yield.Module).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(yield), nil, []api.ValueType{api.ValueTypeI32}).Export(rewrite.Yield.Field).
+		Instantiate(ctx)
+	return err
 }
 
 func apiTypes(vs []manifest.ValType) []api.ValueType {
@@ -99,7 +109,7 @@ func (f hostFunc) bind(name string) api.GoModuleFunc {
 			err := fmt.Errorf("host function %s: %v\n%s", name, p, debug.Stack())
 			panic(&stop{err: tool.Errorf(tool.Internal, "the host function %s failed", name).Because(err)})
 		}()
-		if err := l.call.Enter(l.ctx, f.kind); err != nil {
+		if err := l.enter(name, f.kind); err != nil {
 			l.refuse(err, f.kind)
 			if f.kind == hostfuncs.Work {
 				stack[0] = l.fail(err)
@@ -113,12 +123,22 @@ func (f hostFunc) bind(name string) api.GoModuleFunc {
 	}
 }
 
-// refuse ends the guest at once if its time is over, or if it goes on after it
-// was told that it is over a quota.
-func (l *lease) refuse(err error, k hostfuncs.Kind) {
-	if l.ctx.Err() != nil {
+// enter begins a host function. It ends the guest if its time is over.
+func (l *lease) enter(name string, k hostfuncs.Kind) error {
+	if l.term.over() != nil {
 		panic(l.timeUp())
 	}
+	if l.outset != nil && k == hostfuncs.Work {
+		panic(&stop{err: tool.Errorf(tool.NotAvailable, "it calls %s before it has a call to answer", name)})
+	}
+	return l.call.Enter(context.Background(), k)
+}
+
+// timeUp is the end of a guest whose time is over.
+func (l *lease) timeUp() *stop { return &stop{err: l.term.ended()} }
+
+// refuse ends a guest that goes on after it was told that it is over a quota.
+func (l *lease) refuse(err error, k hostfuncs.Kind) {
 	if l.toldQuota || k == hostfuncs.Support {
 		panic(&stop{err: tool.AsError(err)})
 	}
@@ -164,7 +184,7 @@ func (g guestMemory) decode(ptr, n uint64, limit uint32, v any) error {
 
 // fail keeps err for error_read and gives its number.
 func (l *lease) fail(err error) uint64 {
-	if cause := l.ctx.Err(); cause != nil && errors.Is(err, cause) {
+	if l.term.over() != nil || l.term.waiting != nil && l.term.waiting.Err() != nil {
 		panic(l.timeUp())
 	}
 	l.lastError = tool.AsError(err)
@@ -217,7 +237,7 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		info, err := l.call.Stat(l.ctx, path)
+		info, err := l.call.Stat(l.term.context(), path)
 		return l.give(info, err)
 	}},
 	"fs_list": {"iiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -229,7 +249,7 @@ var abiFunctions = map[string]hostFunc{
 		if err := mem.decode(a[2], a[3], maxJSON, &opts); err != nil {
 			return l.fail(err)
 		}
-		page, err := l.call.List(l.ctx, path, opts)
+		page, err := l.call.List(l.term.context(), path, opts)
 		return l.give(page, err)
 	}},
 	"fs_read": {"iiIii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -239,7 +259,7 @@ var abiFunctions = map[string]hostFunc{
 		}
 		// The file's bytes go straight into the guest's memory: this goroutine
 		// runs the guest, so nothing moves the memory before ReadAt returns.
-		n, err := l.call.ReadAt(l.ctx, path, mem.view(a[3], a[4]), int64(a[2]))
+		n, err := l.call.ReadAt(l.term.context(), path, mem.view(a[3], a[4]), int64(a[2]))
 		if err != nil {
 			return l.fail(err)
 		}
@@ -251,7 +271,7 @@ var abiFunctions = map[string]hostFunc{
 			return l.fail(err)
 		}
 		data := bytes.Clone(mem.view(a[2], a[3]))
-		change, err := l.call.Write(l.ctx, path, data, a[4]&1 != 0)
+		change, err := l.call.Write(l.term.context(), path, data, a[4]&1 != 0)
 		return l.give(change, err)
 	}},
 	"fs_edit": {"iiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -267,7 +287,7 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		change, err := l.call.Edit(l.ctx, path, edits)
+		change, err := l.call.Edit(l.term.context(), path, edits)
 		return l.give(change, err)
 	}},
 	"fs_remove": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -275,7 +295,7 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		change, err := l.call.Remove(l.ctx, path, a[2]&1 != 0)
+		change, err := l.call.Remove(l.term.context(), path, a[2]&1 != 0)
 		return l.give(change, err)
 	}},
 	"fs_rename": {"iiiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -287,7 +307,7 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		change, err := l.call.Rename(l.ctx, from, to, a[4]&1 != 0)
+		change, err := l.call.Rename(l.term.context(), from, to, a[4]&1 != 0)
 		return l.give(change, err)
 	}},
 	"fs_mkdir": {"ii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -295,7 +315,7 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		return l.done(l.call.Mkdir(l.ctx, path))
+		return l.done(l.call.Mkdir(l.term.context(), path))
 	}},
 	"fs_diff": {"i>I", hostfuncs.Work, func(l *lease, _ guestMemory, a []uint64) uint64 {
 		diff, err := l.call.Diff(int(int32(a[0])))
@@ -309,7 +329,7 @@ var abiFunctions = map[string]hostFunc{
 		if err := mem.decode(a[0], a[1], maxJSON, &req); err != nil {
 			return l.fail(err)
 		}
-		resp, err := l.call.Search(l.ctx, req)
+		resp, err := l.call.Search(l.term.context(), req)
 		return l.give(resp, err)
 	}},
 	"emit": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {

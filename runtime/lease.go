@@ -3,28 +3,34 @@ package runtime
 import (
 	"context"
 	"encoding/binary"
+	goruntime "runtime"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/runtime/linmem"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
 // lease is one call's hold on one instance, and owner of everything that the
-// call has on the host: its time, its memory, the result that waits to be read.
-// begin is the only place that obtains an instance, release the only one that
-// gives it back. A lease belongs to one goroutine.
+// call has on the host: its time, the result that waits to be read. begin is the
+// only place that obtains an instance, release the only one that gives it back.
+// A lease belongs to one goroutine.
 type lease struct {
 	call   *hostfuncs.Call
-	ctx    context.Context // ends when the call has to
-	end    context.CancelFunc
+	term   term
 	began  time.Time
-	memory linear
-	guest  api.Module
+	outset *outset // while the snapshot is made; nil in a call
 
+	inst   *instance
+	guest  api.Module
+	memory *linmem.Memory
+	ctx    context.Context // for the engine; it never ends, the term does
+
+	clockFrom int64 // where the guest's monotonic clock stood in the snapshot
+	yields    int64
+	spoiled   bool        // the instance must not be used again
 	result    []byte      // for result_read
 	lastError *tool.Error // for error_read
 	toldQuota bool        // the guest knows that it is over a quota
@@ -37,31 +43,17 @@ type stop struct{ err *tool.Error }
 func (s *stop) Error() string { return s.err.Error() }
 func (s *stop) Unwrap() error { return s.err }
 
-type leaseKey struct{}
-
-func leaseOf(ctx context.Context) *lease {
-	l, _ := ctx.Value(leaseKey{}).(*lease)
-	if l == nil {
-		panic(&stop{err: tool.Errorf(tool.Internal, "a host function was called outside a call")})
-	}
-	return l
-}
-
-// newLease makes the lease of a call, which must be released. ctx ends when the
-// call has to, and end ends it.
-func newLease(ctx context.Context, end context.CancelFunc, call *hostfuncs.Call, memory int64) *lease {
-	l := &lease{call: call, end: end, began: time.Now(), memory: linear{limit: uint64(memory)}}
-	ctx = context.WithValue(ctx, leaseKey{}, l)
-	l.ctx = experimental.WithMemoryAllocator(ctx, &l.memory)
-	return l
-}
-
-// begin obtains an instance of p, fresh and initialised.
+// begin obtains an instance of p whose guest stands where its calls begin.
 func (l *lease) begin(p *program) (err error) {
-	l.guest, err = p.engine.InstantiateModule(l.ctx, p.compiled,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
+	limit := min(uint64(l.call.Limits.MemoryBytes), p.form.MaxBytes)
+	if l.inst, err = p.pool.take(p, l.call.Grant, limit); err != nil {
 		return err
+	}
+	l.guest, l.memory, l.ctx = l.inst.guest, l.inst.memory, l.inst.ctx
+	l.inst.seat.lease = l
+	l.clockFrom = p.form.Clock
+	if p.form.Decision.Snapshot {
+		return nil
 	}
 	if init := l.guest.ExportedFunction("_initialize"); init != nil {
 		_, err = init.Call(l.ctx)
@@ -69,21 +61,40 @@ func (l *lease) begin(p *program) (err error) {
 	return err
 }
 
-// release ends the call's time, closes the instance and gives its memory back,
-// in this order: a stop must not meet what comes after.
+// release ends the call and gives its instance back, in this order: the time
+// ends before what it bounds, what the call has on the host before the memory
+// that it may point to, and only then is the instance reset.
 func (l *lease) release() {
-	l.end()
+	l.term.end()
 	l.call.Flush()
 	l.result = nil
-	if l.guest != nil {
-		// Not the call's context, which has ended; closing blocks on nothing.
-		_ = l.guest.Close(context.Background())
+	if l.inst == nil {
+		return
 	}
-	l.memory.Free()
+	l.inst.seat.lease = nil
+	l.inst.program.pool.give(l.inst, l.spoiled)
+	l.inst, l.guest, l.memory = nil, nil, nil
 }
 
-// timeUp is the end of a guest whose context is done.
-func (l *lease) timeUp() *stop { return &stop{err: ended(l.ctx)} }
+// fuel is what the guest has used: units of the countdown, the same in every run
+// of the same module with the same input.
+func (l *lease) fuel() int64 {
+	q := int64(l.inst.program.form.Quantum)
+	return l.yields*q + q - int64(int32(l.inst.countdown.Get()))
+}
+
+// yield is where a guest stands after every quantum of its code. Native code is
+// never preempted: here the scheduler and the collector get their turn, and the
+// guest learns whether its call is over. What is not zero makes it trap.
+func yield(ctx context.Context, _ api.Module, stack []uint64) {
+	l := leaseOf(ctx)
+	l.yields++
+	goruntime.Gosched()
+	stack[0] = 0
+	if l.term.over() != nil {
+		stack[0] = 1
+	}
+}
 
 const (
 	headerLen  = 32
@@ -145,7 +156,9 @@ func (l *lease) answer(maxOutput int64, function string, args ...uint64) ([]byte
 	return append([]byte(nil), p...), nil
 }
 
-// invoke calls an exported function that returns one number.
+// invoke calls an exported function that returns one number. The engine's
+// function objects live as long as a call only: each keeps the stack of its
+// deepest recursion, up to 80 MiB, and who knows how deep a guest went.
 func (l *lease) invoke(function string, args ...uint64) (uint64, error) {
 	f := l.guest.ExportedFunction(function)
 	if f == nil {
@@ -157,41 +170,4 @@ func (l *lease) invoke(function string, args ...uint64) (uint64, error) {
 		return 0, err
 	}
 	return stack[0], nil
-}
-
-// deadline is the earliest of what bounds a call; own tells that it is the
-// tool's own limit.
-func deadline(now time.Time, limit time.Duration, others ...time.Time) (at time.Time, own bool) {
-	at, own = now.Add(limit), true
-	for _, o := range others {
-		if !o.IsZero() && o.Before(at) {
-			at, own = o, false
-		}
-	}
-	return at, own
-}
-
-// stopsAt gives a context that ends when the call has to stop, and says why.
-// Every reason for a stop meets here: the caller, the deadline, and the engine
-// that closes.
-func (e *Engine) stopsAt(ctx context.Context, limit time.Duration, inv tool.Invocation) (context.Context, context.CancelFunc) {
-	outer, _ := ctx.Deadline()
-	at, own := deadline(time.Now(), limit, inv.Deadline, outer)
-	why := tool.Errorf(tool.Timeout, "the call's deadline has passed")
-	if own {
-		why = tool.Errorf(tool.Timeout, "the tool ran longer than %s", limit)
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	ctx, cancel := context.WithDeadlineCause(ctx, at, why)
-	unhook := context.AfterFunc(e.life, func() { stop(context.Cause(e.life)) })
-	return ctx, func() {
-		unhook()
-		cancel()
-		stop(nil)
-	}
-}
-
-// ended says why a context is done, as a model reads it.
-func ended(ctx context.Context) *tool.Error {
-	return tool.AsError(context.Cause(ctx))
 }

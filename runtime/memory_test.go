@@ -8,32 +8,8 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime/linmem"
 )
-
-func TestLinearMemory(t *testing.T) {
-	l := &linear{limit: 4 << 16}
-	if got := l.Reallocate(1 << 16); len(got) != 1<<16 || cap(got) != 1<<16 {
-		t.Fatalf("Reallocate(64 KiB) has length %d and capacity %d", len(got), cap(got))
-	} else {
-		got[1<<16-1] = 7
-	}
-	got := l.Reallocate(4 << 16)
-	if len(got) != 4<<16 || got[1<<16-1] != 7 || got[1<<16] != 0 || l.refused {
-		t.Errorf("Reallocate(256 KiB) has length %d, refused %v", len(got), l.refused)
-	}
-	got[4<<16-1] = 1
-	if got := l.Reallocate(5 << 16); got != nil || !l.refused {
-		t.Errorf("Reallocate above the limit has length %d, refused %v; want nil, true", len(got), l.refused)
-	}
-	if l.peak != 4<<16 {
-		t.Errorf("peak = %d", l.peak)
-	}
-	l.Free()
-	l.Free() // the engine and the lease both do it
-	if got := (&linear{}).Reallocate(1); got != nil {
-		t.Error("memory without a limit gives memory")
-	}
-}
 
 // TestEngineHidesLargeGrowth is the control for manifest.BoundGrowth: without
 // it the engine refuses 4 GiB by itself, the allocator does not learn of it, and
@@ -48,8 +24,8 @@ func TestEngineHidesLargeGrowth(t *testing.T) {
 		wasm []byte
 		want bool
 	}{{bare, false}, {bounded, true}} {
-		l := &linear{limit: 64 << 20}
-		ctx := experimental.WithMemoryAllocator(context.Background(), l)
+		l := newMemory(t, 64<<20)
+		ctx := experimental.WithMemoryAllocator(context.Background(), allocator{l})
 		r := wazero.NewRuntime(ctx)
 		mod, err := r.Instantiate(ctx, c.wasm)
 		if err != nil {
@@ -58,17 +34,17 @@ func TestEngineHidesLargeGrowth(t *testing.T) {
 		if _, err := mod.ExportedFunction("wt_call").Call(ctx, 0, 0); err == nil {
 			t.Error("the guest got 4 GiB")
 		}
-		if l.refused != c.want {
-			t.Errorf("the allocator refused: %v, want %v", l.refused, c.want)
+		if l.Refused() != c.want {
+			t.Errorf("the allocator refused: %v, want %v", l.Refused(), c.want)
 		}
 		r.Close(ctx)
 	}
 }
 
-// TestEngineForgetsMemory is the control for the lease's second Free: where
+// TestEngineForgetsMemory is the control for the instance's own Free: where
 // making an instance fails, the engine leaves its memory allocated.
 func TestEngineForgetsMemory(t *testing.T) {
-	l := &freed{linear: linear{limit: 1 << 20}}
+	l := &freed{Memory: newMemory(t, 1<<20)}
 	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return l }))
 	r := wazero.NewRuntime(ctx)
 	defer r.Close(ctx)
@@ -76,13 +52,23 @@ func TestEngineForgetsMemory(t *testing.T) {
 		t.Fatal("a data segment outside the memory is taken")
 	}
 	if l.times != 0 {
-		t.Errorf("the engine frees the memory %d times by now; the lease need not do it again", l.times)
+		t.Errorf("the engine frees the memory %d times by now; the instance need not do it again", l.times)
 	}
 }
 
+func newMemory(t *testing.T, limit uint64) *linmem.Memory {
+	t.Helper()
+	m, err := linmem.New(limit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Free)
+	return m
+}
+
 type freed struct {
-	linear
+	*linmem.Memory
 	times int
 }
 
-func (f *freed) Free() { f.times++; f.linear.Free() }
+func (f *freed) Free() { f.times++; f.Memory.Free() }

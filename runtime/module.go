@@ -21,8 +21,9 @@ type module struct {
 	limits   Limits
 
 	mu      sync.Mutex
-	code    []byte // without custom sections; nil once it is compiled
+	code    []byte // without custom sections, but for a trusted module; nil once nothing is left to compile
 	build   *build // the compilation, from the first call on
+	plain   *build // the one without a snapshot, for tools that ask for none
 	running int
 	closed  bool
 }
@@ -42,8 +43,8 @@ func (m *module) Run(ctx context.Context, call *hostfuncs.Call) (r tool.Result, 
 	if call.Tool < 0 || call.Tool >= len(m.manifest.Tools) {
 		return r, u, fmt.Errorf("runtime: module %s has no tool %d", m.manifest.Name, call.Tool)
 	}
-	raw, u, fault := m.call(ctx, call, func(l *lease, at time.Time) ([]byte, error) {
-		req, err := encodeRequest(call.Invocation, call.Tool, at)
+	raw, u, fault := m.call(ctx, call, m.freezes(call.Tool), func(l *lease) ([]byte, error) {
+		req, err := encodeRequest(call.Invocation, call.Tool, l.term.until)
 		if err != nil {
 			return nil, err
 		}
@@ -63,9 +64,12 @@ func (m *module) Run(ctx context.Context, call *hostfuncs.Call) (r tool.Result, 
 	return r, u, nil
 }
 
-// call runs body with a fresh instance and returns what it made of it. It is
-// the frame of every run of guest code.
-func (m *module) call(ctx context.Context, call *hostfuncs.Call, body func(*lease, time.Time) ([]byte, error)) (out []byte, u Usage, fault *tool.Error) {
+// freezes tells whether calls of a tool begin at a snapshot.
+func (m *module) freezes(index int) bool { return true }
+
+// call runs body with an instance that stands where calls begin, and returns
+// what it made of it. It is the frame of every run of guest code.
+func (m *module) call(ctx context.Context, call *hostfuncs.Call, freeze bool, body func(*lease) ([]byte, error)) (out []byte, u Usage, fault *tool.Error) {
 	done, err := m.engine.begin()
 	if err != nil {
 		return nil, u, tool.AsError(err)
@@ -74,14 +78,19 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, body func(*leas
 
 	// What comes before the guest runs is bounded by the caller's context and by
 	// the engine's life, but does not count against the tool's own time.
-	waiting, endWait := m.engine.stopsAt(ctx, maxTime, call.Invocation)
-	defer endWait()
+	l := &lease{call: call, term: newTerm(ctx, m.engine, maxTime, call.Invocation.Deadline)}
+	defer l.term.end()
+	if why := l.term.over(); why != nil {
+		return nil, u, why
+	}
 	key := toolKey{m.digest, call.Tool}
-	if err := m.engine.admit.enter(waiting, key, m.limits.Concurrency); err != nil {
-		return nil, u, tool.AsError(err)
+	if !m.engine.admit.tryEnter(key, m.limits.Concurrency) {
+		if err := m.engine.admit.enter(l.term.context(), key, m.limits.Concurrency); err != nil {
+			return nil, u, tool.AsError(err)
+		}
 	}
 	defer m.engine.admit.leave(key)
-	p, err := m.prepared(waiting)
+	p, err := m.program(&l.term, freeze)
 	if err != nil {
 		return nil, u, tool.AsError(err)
 	}
@@ -90,28 +99,24 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, body func(*leas
 	}
 	defer m.leave()
 
-	began := time.Now()
 	m.limit(call)
-	runCtx, end := m.engine.stopsAt(ctx, m.limits.Time, call.Invocation)
-	defer end()
-	at, _ := runCtx.Deadline()
+	l.term.end()
+	l.term = newTerm(ctx, m.engine, m.limits.Time, call.Invocation.Deadline)
+	l.began = time.Now()
 	// The engine panics where it meets what it calls a bug; that is one call's
 	// failure and not the process's.
-	var l *lease
 	defer func() {
 		if v := recover(); v != nil {
 			cause := fmt.Errorf("%v\n%s", v, debug.Stack())
 			out, fault = nil, tool.Errorf(tool.Internal, "the runtime failed").Because(cause)
+			l.spoiled = true
 		}
-		if l != nil {
-			l.release()
-			u = usageOf(l, len(out), time.Since(began))
-		}
+		u = l.usage(len(out))
+		l.release()
 	}()
-	l = newLease(runCtx, end, call, min(call.Limits.MemoryBytes, p.maxMemory))
 	err = l.begin(p)
 	if err == nil {
-		out, err = body(l, at)
+		out, err = body(l)
 	}
 	if fault = l.outcome(err); fault != nil {
 		out = nil
@@ -119,12 +124,14 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, body func(*leas
 	return out, u, fault
 }
 
-func usageOf(l *lease, output int, took time.Duration) Usage {
+// usage is what the call took.
+func (l *lease) usage(output int) Usage {
 	used := l.call.Used()
-	return Usage{
-		MemoryPeak: int64(l.memory.peak), HostCalls: used.HostCalls, BytesRead: used.BytesRead,
-		OutputBytes: int64(output), Duration: took,
+	u := Usage{HostCalls: used.HostCalls, BytesRead: used.BytesRead, OutputBytes: int64(output), Duration: time.Since(l.began)}
+	if l.inst != nil {
+		u.MemoryPeak, u.Fuel = int64(l.memory.Size()), l.fuel()
 	}
+	return u
 }
 
 // limit fills in the call's limits and cuts them to the module's.
@@ -153,15 +160,21 @@ func (m *module) Prepare(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	_, err = m.prepared(ctx)
+	t := newTerm(ctx, m.engine, maxTime, time.Time{})
+	defer t.end()
+	_, err = m.program(&t, m.freezes(0))
 	return err
 }
 
-// prepared returns the compiled module. The first caller starts the
-// compilation; it goes on if that caller leaves, for those that come after.
-func (m *module) prepared(ctx context.Context) (*program, error) {
+// program returns the compiled module. The first caller starts the compilation;
+// it goes on if that caller leaves, for those that come after.
+func (m *module) program(t *term, freeze bool) (*program, error) {
 	m.mu.Lock()
-	b := m.build
+	at := &m.build
+	if !freeze {
+		at = &m.plain
+	}
+	b := *at
 	if b == nil {
 		done, err := m.engine.begin()
 		if m.closed {
@@ -172,20 +185,45 @@ func (m *module) prepared(ctx context.Context) (*program, error) {
 			return nil, err
 		}
 		b = &build{done: make(chan struct{})}
-		m.build = b
+		*at = b
 		go func() {
 			defer done()
 			defer close(b.done)
-			b.program, b.err = m.engine.compileModule(m)
+			b.program, b.err = m.engine.compileModule(m, freeze)
+			m.forget()
 		}()
 	}
 	m.mu.Unlock()
 	select {
 	case <-b.done:
 		return b.program, b.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	default:
 	}
+	select {
+	case <-b.done:
+		return b.program, b.err
+	case <-t.context().Done():
+		return nil, t.ended()
+	}
+}
+
+// given is the module as it is to be compiled.
+func (m *module) given() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.code
+}
+
+// forget lets go of the code if nothing is left to compile.
+func (m *module) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.manifest.Tools {
+		if m.freezes(i) && m.build == nil || !m.freezes(i) && m.plain == nil {
+			return
+		}
+	}
+	m.code = nil
 }
 
 var errClosed = tool.Errorf(tool.NotAvailable, "the module was unloaded")
@@ -229,16 +267,18 @@ func (m *module) Close() error {
 	return nil
 }
 
-// free closes the compiled form. No instance of it is left.
+// free closes the compiled forms. No instance of them is in use.
 func (m *module) free() {
 	m.mu.Lock()
-	b := m.build
+	builds := [...]*build{m.build, m.plain}
 	m.mu.Unlock()
-	if b == nil {
-		return
-	}
-	<-b.done
-	if b.program != nil {
-		b.program.close()
+	for _, b := range builds {
+		if b == nil {
+			continue
+		}
+		<-b.done
+		if b.program != nil {
+			b.program.close()
+		}
 	}
 }

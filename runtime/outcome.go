@@ -28,8 +28,8 @@ func (l *lease) outcome(runErr error) *tool.Error {
 	}
 	// A language's runtime that gets no memory says so at length before it ends,
 	// so this quota comes from that lack.
-	if (err.Code == tool.Trap || over != nil) && l.memory.refused {
-		return tool.Errorf(tool.MemoryLimit, "the module needed more than its %d KiB of memory", l.memory.limit>>10).Because(runErr)
+	if (err.Code == tool.Trap || over != nil) && l.memory != nil && l.memory.Refused() {
+		return tool.Errorf(tool.MemoryLimit, "the module needed more than its %d KiB of memory", l.inst.limit>>10).Because(runErr)
 	}
 	return err
 }
@@ -40,10 +40,9 @@ func (l *lease) explain(runErr error) *tool.Error {
 	if errors.As(runErr, &own) {
 		return own
 	}
-	// The engine closes the instance when the context ends, and says no more
-	// than that it did.
-	if l.ctx.Err() != nil {
-		return ended(l.ctx)
+	// A yield that was told so made the guest trap.
+	if l.term.why != nil {
+		return l.term.why
 	}
 	text := runErr.Error()
 	line, _, _ := strings.Cut(text, "\n")
@@ -53,6 +52,7 @@ func (l *lease) explain(runErr error) *tool.Error {
 	case strings.HasPrefix(line, "wasm error: "):
 		return tool.Errorf(tool.Trap, "the module failed: %s", strings.TrimPrefix(line, "wasm error: ")).Because(runErr)
 	case strings.Contains(line, "recovered by wazero"):
+		l.spoiled = true
 		return tool.Errorf(tool.Internal, "the engine failed").Because(runErr)
 	}
 	return tool.Errorf(tool.Trap, "the module failed while it was set up or run").Because(runErr)

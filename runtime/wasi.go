@@ -130,16 +130,35 @@ func noStrings(_ *lease, mem guestMemory, a []uint64) uint64 {
 	return errnoSuccess
 }
 
-// clock reads a clock in nanoseconds. The monotonic one begins with the call,
-// at one second: Go's runtime takes a reading of zero for a broken clock.
+// clock reads a clock in nanoseconds.
 func (l *lease) clock(id uint32) (int64, bool) {
 	switch id {
 	case clockReal:
-		return time.Now().Truncate(clockGrain).UnixNano(), true
+		return l.wall(), true
 	case clockMonotonic:
-		return int64((time.Second + time.Since(l.began)).Truncate(clockGrain)), true
+		return l.monotonic(), true
 	}
 	return 0, false
+}
+
+// wall is the time of day. It is never before the one that the guest may have
+// seen while it was initialised, whatever the host's clock says.
+func (l *lease) wall() int64 {
+	if o := l.outset; o != nil {
+		return dawn.UnixNano() + o.look()
+	}
+	return max(time.Now().Truncate(clockGrain).UnixNano(), dawn.Add(startTime).UnixNano())
+}
+
+// monotonic is a clock that goes on where the snapshot's stood: the same guest
+// is restored on other days and after other boots, and time must not run
+// backwards for it. It began at one second, as Go's runtime takes a reading of
+// zero for a broken clock.
+func (l *lease) monotonic() int64 {
+	if o := l.outset; o != nil {
+		return int64(time.Second) + o.look()
+	}
+	return max(l.clockFrom, int64(time.Second)) + int64(time.Since(l.began).Truncate(clockGrain))
 }
 
 // fdstat describes the standard streams as character devices that cannot seek.
@@ -181,11 +200,16 @@ func fdWrite(l *lease, mem guestMemory, a []uint64) uint64 {
 	return errnoSuccess
 }
 
-func randomGet(_ *lease, mem guestMemory, a []uint64) uint64 {
+func randomGet(l *lease, mem guestMemory, a []uint64) uint64 {
 	if uint32(a[1]) > maxRandom {
 		return errnoInval
 	}
-	rand.Read(mem.view(a[0], a[1])) // never fails
+	buf := mem.view(a[0], a[1])
+	if l.outset != nil {
+		_, _ = l.outset.entropy.Read(buf)
+	} else {
+		rand.Read(buf) // never fails
+	}
 	return errnoSuccess
 }
 
@@ -274,13 +298,20 @@ func (l *lease) untilClock(s []byte) (time.Duration, bool) {
 	return time.Duration(min(timeout, uint64(maxTime))), true
 }
 
-// sleep waits for d, or ends the guest when its time is over.
+// sleep waits for d, or ends the guest when its time is over. Before there is a
+// call the clocks advance instead.
 func (l *lease) sleep(d time.Duration) {
+	if o := l.outset; o != nil {
+		if o.now += int64(d); o.now > int64(startTime) {
+			panic(&stop{err: tool.Errorf(tool.Timeout, "it sleeps for longer than %s", startTime)})
+		}
+		return
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-l.ctx.Done():
+	case <-l.term.context().Done():
 		panic(l.timeUp())
 	}
 }

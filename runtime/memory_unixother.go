@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package runtime
-
-const noReserve = 0
-
-func adviseSmallPages([]byte) {}
