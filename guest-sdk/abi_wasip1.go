@@ -1,6 +1,9 @@
 package guest
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // The host's functions, by the names and types of docs/abi.md. A string or a
 // pointer with a length goes over as two i32.
@@ -101,6 +104,19 @@ var (
 	requests [][]byte
 	response []byte
 )
+
+// slack is how much heap a call finds ready, in bytes. A module whose memory
+// grows during a call costs the host a new instance; Go collects garbage from
+// 4 MiB on.
+const slack = 4 << 20
+
+// Before the module's first call the heap is made as large as most calls need
+// it, and empty. Pages that were never written cost nothing in a snapshot.
+func init() {
+	response = make([]byte, slack)
+	response = nil
+	runtime.GC()
+}
 
 // maxRequest bounds one buffer that the host may ask for.
 const maxRequest = 32 << 20
