@@ -159,21 +159,33 @@ func (c *commit) checkContent(d dir, name string, e *tool.Write, st stat) error 
 // unchanged looks again at what a step took out of its place, under its
 // temporary name: it must be what was checked. Content is read again if its time
 // cannot vouch for it.
-func (c *commit) unchanged(d dir, name string, e *tool.Write, want stat) error {
+//
+// want becomes what the object is now: only its number can differ, on overlayfs.
+func (c *commit) unchanged(d dir, name string, e *tool.Write, want *stat) error {
 	got, err := d.lstat(name)
 	if err != nil {
 		return fail(e.Path, err)
 	}
-	if c.original(got.id) != want.id || got.typ != want.typ {
+	same := c.original(got.id) == want.id
+	if !same && !c.w.renumbered(got, *want) || got.typ != want.typ {
 		return mismatch(e.Path, "it was replaced in the last moment")
 	}
-	if want.typ != File {
-		return nil
+	if want.typ == File && (!same || !got.sameState(*want) || time.Since(time.Unix(0, got.mtime)) <= racyTime) {
+		if err := c.checkContent(d, name, e, got); err != nil {
+			return err
+		}
 	}
-	if got.sameState(want) && time.Since(time.Unix(0, got.mtime)) > racyTime {
-		return nil
-	}
-	return c.checkContent(d, name, e, got)
+	*want = got
+	return nil
+}
+
+// renumbered reports whether an object can be the same one with another number.
+// overlayfs copies a file of a lower layer when it is first written or moved, and
+// in containers without root the copy has a number of its own; everything else
+// that we can see stays.
+func (w *Workspace) renumbered(got, want stat) bool {
+	return w.overlayfs && got.typ == want.typ && got.mode == want.mode && got.uid == want.uid && got.gid == want.gid &&
+		got.mtime == want.mtime && got.size == want.size && got.typ != Dir
 }
 
 // checkTree compares a directory that is to be removed with its entries: each
@@ -202,7 +214,7 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 			return fail(path, err)
 		}
 		switch {
-		case e.Identity != (tool.Identity{}) && !sameID(c.original(st.id), e.Identity):
+		case e.Identity != (tool.Identity{}) && !sameID(c.original(st.id), e.Identity) && !(c.w.overlayfs && u.temp != "" && st.typ == File):
 			return mismatch(path, "another %s stands there now", st.typ)
 		case st.fileMode().Type() != e.Mode.Type():
 			return mismatch(path, "its type changed")
@@ -213,7 +225,7 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 		switch st.typ {
 		case File:
 			if old, ok := u.seen[path]; ok {
-				return c.unchanged(d, name, e, old)
+				return c.unchanged(d, name, e, &old)
 			}
 			u.seen[path] = st
 			return c.checkContent(d, name, e, st)

@@ -219,7 +219,7 @@ func (c *commit) replace(u *unit) error {
 		}
 		return nil
 	}
-	if err := c.unchanged(u.tmp.d, u.temp, u.e, u.st); err != nil {
+	if err := c.unchanged(u.tmp.d, u.temp, u.e, &u.st); err != nil {
 		return errors.Join(err, back())
 	}
 	c.undo = append(c.undo, back)
@@ -235,7 +235,7 @@ func (c *commit) replaceOver(u *unit) error {
 	err := u.in.d.link(u.name, u.tmp.d, keep)
 	linked := err == nil
 	if linked {
-		if err := c.unchanged(u.tmp.d, keep, u.e, u.st); err != nil {
+		if err := c.unchanged(u.tmp.d, keep, u.e, &u.st); err != nil {
 			c.unlinkIf(u.tmp, keep, tool.Identity{})
 			return err
 		}
@@ -246,7 +246,7 @@ func (c *commit) replaceOver(u *unit) error {
 			return tool.PathErrorf(tool.NotAvailable, path, "this file system can replace one file in a call, not several at once").
 				WithNext("change one file in each call").Because(err)
 		}
-		if err := c.unchanged(u.in.d, u.name, u.e, u.st); err != nil {
+		if err := c.unchanged(u.in.d, u.name, u.e, &u.st); err != nil {
 			return err
 		}
 	}
@@ -297,7 +297,7 @@ func (c *commit) remove(i int) error {
 		}
 		err = c.checkTree(u, u.tmp.d, u.temp)
 	} else {
-		err = c.unchanged(u.tmp.d, u.temp, u.e, u.st)
+		err = c.unchanged(u.tmp.d, u.temp, u.e, &u.st)
 	}
 	if err != nil {
 		return errors.Join(err, back())
@@ -354,7 +354,7 @@ func (c *commit) move(u *unit) error {
 		return nil
 	}
 	if u.now != nil {
-		if err := c.unchanged(u.to.d, u.dest, u.e, u.st); err != nil {
+		if err := c.unchanged(u.to.d, u.dest, u.e, &u.st); err != nil {
 			return errors.Join(err, back())
 		}
 	}
@@ -384,10 +384,10 @@ func (c *commit) moveOver(i int) error {
 		}
 		return nil
 	}
-	if err := c.unchanged(u.to.d, u.dest, u.e, u.st); err != nil {
+	if err := c.unchanged(u.to.d, u.dest, u.e, &u.st); err != nil {
 		return errors.Join(err, back())
 	}
-	if err := c.unchanged(u.in.d, u.name, gone.e, gone.st); err != nil {
+	if err := c.unchanged(u.in.d, u.name, gone.e, &gone.st); err != nil {
 		return errors.Join(err, back())
 	}
 	parent, _ := split(u.e.From)

@@ -53,7 +53,8 @@ func statOf(s *unix.Stat_t) stat {
 	return st
 }
 
-func mountOf(int) uint64 { return 0 }
+func mountOf(int) uint64   { return 0 }
+func isOverlayfs(int) bool { return false }
 
 // Each mounted volume has a device number of its own here, and there are no
 // bind mounts.

@@ -109,6 +109,11 @@ func mountOf(fd int) uint64 {
 	return 0
 }
 
+func isOverlayfs(fd int) bool {
+	var s unix.Statfs_t
+	return retry(func() error { return unix.Fstatfs(fd, &s) }) == nil && s.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
 // sameMount compares what lstat saw with the root. The device number is only
 // the second choice: a bind mount of the same file system has the same one, and
 // a subvolume of btrfs another one without any mount.

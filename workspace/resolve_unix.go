@@ -28,7 +28,7 @@ func (w *Workspace) openRoot(path string) error {
 		w.closeRoot()
 		return err
 	}
-	w.id, w.mount = st.id, mountOf(fd)
+	w.id, w.mount, w.overlayfs = st.id, mountOf(fd), isOverlayfs(fd)
 	return nil
 }
 

@@ -146,9 +146,6 @@ func TestHugeFileIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// userNamespace is set in tests that run in a user namespace.
-const userNamespace = "WORKSPACE_TEST_USERNS"
-
 // inNamespace runs the test of the same name again in a process with its own
 // mounts and reports whether this is that process.
 func inNamespace(t *testing.T) bool {
@@ -157,9 +154,7 @@ func inNamespace(t *testing.T) bool {
 		return true
 	}
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	var more []string
 	if os.Geteuid() != 0 {
-		more = []string{userNamespace + "=1"}
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
@@ -169,7 +164,7 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	p, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], "-test.run=^" + t.Name() + "$", "-test.v"}, &os.ProcAttr{
-		Env:   append(append(os.Environ(), env+"="+t.Name()), more...),
+		Env:   append(os.Environ(), env+"="+t.Name()),
 		Files: []*os.File{nil, w, w},
 		Sys:   attr,
 	})
@@ -327,16 +322,13 @@ func TestOverlayfs(t *testing.T) {
 	mount(t, "none", mnt, "tmpfs", 0)
 	t.Setenv("TMPDIR", mnt)
 	eachWay(t, func(t *testing.T, first *box) {
-		refused, extra := 0, ""
-		if os.Getenv(userNamespace) != "" {
-			extra = ",userxattr" // without it a file changes its number when it is first written
-		}
+		refused := 0
 		for seed := range uint64(15) {
 			randomRound(t, first.opts, seed, func(b *box) {
 				base := strings.TrimSuffix(b.W, "/W")
 				low, up, wk := base+"/low", base+"/up", base+"/wk"
 				must(t, os.Rename(b.W, low), os.Mkdir(b.W, 0o755), os.Mkdir(up, 0o755), os.Mkdir(wk, 0o755))
-				if err := unix.Mount("overlay", b.W, "overlay", 0, "lowerdir="+low+",upperdir="+up+",workdir="+wk+extra); err != nil {
+				if err := unix.Mount("overlay", b.W, "overlay", 0, "lowerdir="+low+",upperdir="+up+",workdir="+wk); err != nil {
 					t.Skipf("no overlayfs here: %v", err)
 				}
 				t.Cleanup(func() { unix.Unmount(b.W, unix.MNT_DETACH) })

@@ -54,6 +54,8 @@ type Workspace struct {
 	mount uint64
 	umask uint32
 
+	overlayfs bool // the root lies on one
+
 	osRoot  *os.Root
 	root    dir
 	openat2 bool
