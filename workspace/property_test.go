@@ -209,7 +209,7 @@ func randomRound(t *testing.T, opts Options, seed uint64, prepare func(b *box)) 
 		before := tree(t, b.W)
 		err := b.commit(o)
 		if err != nil {
-			t.Fatalf("seed %d: commit: %v\n%s\n%s\nwas\n%s", seed, err, strings.Join(log, "\n"), o.Diff(0), before)
+			t.Fatalf("seed %d: commit: %v (%v)\n%s\n%s\nwas\n%s", seed, err, tool.AsError(err).Err, strings.Join(log, "\n"), o.Diff(0), before)
 		}
 		if !o.WriteSet().Empty() {
 			committed++
