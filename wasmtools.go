@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime"
 	"github.com/wasmtools/wasmtools/tool"
@@ -44,6 +46,18 @@ type Options struct {
 	// compiles anew.
 	StateDir, CacheDir string
 
+	// HTTP fetches for tools that were granted hosts. Nil means this package's
+	// own client, which checks every address on every hop, with Secrets.
+	HTTP hostfuncs.Fetcher
+
+	// Secrets gives the value of a secret that a grant names for a host; nil
+	// means that none is set. It must be safe for concurrent use.
+	Secrets func(name string) (string, error)
+
+	// Env gives the variables that a grant names; nil means those of this
+	// process.
+	Env func(name string) (string, bool)
+
 	// Notice takes remarks for a person (slow first compile, cache refused). It
 	// may be called concurrently. Nil drops them.
 	Notice func(string)
@@ -55,12 +69,31 @@ type Workspace struct {
 	Dir  string
 }
 
-// Module is a module given by its bytes, with the grants of its tools by name.
-// A tool without an entry gets nothing.
+// Module is a module given by its bytes, with the grants of its tools. A tool
+// without a grant gets nothing.
 type Module struct {
-	Code   []byte
-	Grants map[string]hostfuncs.Grant
+	Code []byte
+
+	// Sidecar describes a module that carries no manifest: an Extism plugin or a
+	// WASI command (docs/modules.md). It is part of the module's identity.
+	Sidecar []byte
+
+	// Name is that of a plugin that describes its tools but not itself.
+	Name string
+
+	Grants map[string]hostfuncs.Grant // by tool
+	Grant  []string                   // more of them, as --grant takes them; see manifest.Grants
+
+	// Functions are offered to an Extism plugin, beside those that all get.
+	Functions []HostFunction
 }
+
+// HostFunction is a function of the embedding program that an Extism plugin can
+// import, and Exchange the memory that they share.
+type (
+	HostFunction = runtime.HostFunction
+	Exchange     = runtime.Exchange
+)
 
 // Runtime holds workspaces, modules and sources. It is safe for concurrent use.
 type Runtime struct {
@@ -109,10 +142,20 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("the built-in tools: %w", err)
 	}
 	modules := make([]runtime.Module, len(o.Modules))
+	grants := make([]map[string]hostfuncs.Grant, len(o.Modules))
 	for i, m := range o.Modules {
-		if modules[i], err = r.engine.Load(ctx, m.Code, runtime.LoadOptions{}); err != nil {
+		if modules[i], err = r.engine.Load(ctx, m.Code, runtime.LoadOptions{Sidecar: m.Sidecar, Name: m.Name, Functions: m.Functions}); err != nil {
 			return nil, err
 		}
+		if grants[i], err = m.granted(modules[i].Manifest()); err != nil {
+			return nil, err
+		}
+	}
+	if o.HTTP == nil {
+		o.HTTP = fetcher{httpfetch.New(httpfetch.Options{Secrets: o.Secrets})}
+	}
+	if o.Env == nil {
+		o.Env = os.LookupEnv
 	}
 	for _, w := range o.Workspaces {
 		s := &space{name: w.Name}
@@ -124,7 +167,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				return nil, fmt.Errorf("wasmtools: two workspaces are named %q", s.name)
 			}
 		}
-		s.files, err = workspace.Open(w.Dir, workspace.Options{StateDir: o.StateDir})
+		s.files, err = workspace.Open(w.Dir, workspace.Options{StateDir: o.StateDir, Deny: []string{o.StateDir, o.CacheDir}})
 		if err != nil {
 			return nil, err
 		}
@@ -133,10 +176,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
 		})...))
 		for i, m := range modules {
-			grants := o.Modules[i].Grants
 			s.sources = append(s.sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
 				Source: tool.Installed, Workspace: s.files,
-				Grant: func(name string) hostfuncs.Grant { return grants[name] },
+				Grant: func(name string) hostfuncs.Grant { return grants[i][name] },
+				HTTP:  o.HTTP, Env: o.Env,
 			})...))
 		}
 		s.sources = append(s.sources, o.Sources...)
@@ -146,6 +189,21 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	opened = true
 	return r, nil
+}
+
+// granted is what each tool of m may do.
+func (m Module) granted(about manifest.Manifest) (map[string]hostfuncs.Grant, error) {
+	all, err := manifest.Grants(about, m.Grant)
+	if err != nil {
+		return nil, err
+	}
+	for name, g := range m.Grants {
+		if field, why, ok := g.Check(); !ok {
+			return nil, fmt.Errorf("wasmtools: the grant of %s: %s: %s", name, field, why)
+		}
+		all[name] = all[name].And(g)
+	}
+	return all, nil
 }
 
 // Prepare compiles the built-in module now, or loads it from the cache, so that

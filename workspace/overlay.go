@@ -65,6 +65,7 @@ func (w *Workspace) Overlay(opts OverlayOptions) *Overlay {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = defaultMaxBytes
 	}
+	opts.Guard = w.denied.guard(opts.Guard)
 	return &Overlay{view: view{w: w}, opts: opts}
 }
 

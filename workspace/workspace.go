@@ -42,6 +42,10 @@ type Options struct {
 	// write detaches the name: the other names keep the old bytes.
 	AllowHardLinks bool
 
+	// Deny lists folders of the host that no call may touch, should they lie in
+	// the tree: where the program keeps its state. They need not exist yet.
+	Deny []string
+
 	// NoOpenat2 uses os.Root even where openat2 works.
 	NoOpenat2 bool
 }
@@ -68,7 +72,8 @@ type Workspace struct {
 	noLink     bool // no second names
 	tempName   func() string
 
-	swept sweptDirs
+	denied deniedDirs
+	swept  sweptDirs
 }
 
 // Verb is what a call is about to do to a name.
@@ -119,6 +124,7 @@ func Open(path string, opts Options) (*Workspace, error) {
 		return nil, err
 	}
 	w.probe(opts)
+	w.deny(opts.Deny)
 	return w, nil
 }
 
