@@ -146,12 +146,14 @@ func TestResetIsNeeded(t *testing.T) {
 		t.Fatal(code, text, err)
 	}
 	i := waits(m)
+	i.seat.lease = &lease{call: &hostfuncs.Call{}, term: newTerm(context.Background(), e, time.Minute, time.Time{})}
 	if _, err := i.guest.ExportedFunction("wt_call").Call(i.ctx, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	if d := stateOf(t, i).differs(begins(t, m)); d == "" {
 		t.Error("the call left nothing to put back")
 	}
+	i.seat.lease = nil
 	if !i.reset() {
 		t.Fatal("the instance cannot be put back")
 	}
@@ -195,7 +197,7 @@ func scribbler(what []byte) []byte {
 		case 7:
 			c = c.GlobalGet(0).If(wasmasm.Void).Unreachable().End()
 		case 8:
-			if next()%8 == 0 { // until it is stopped
+			if next()%64 == 0 { // until it is stopped; a warm-up waits for that too
 				c = c.Loop(wasmasm.Void).I32Const(4096).I32Const(4096).I32Load(0).I32Const(1).I32Add().I32Store(0).Br(0).End()
 			}
 		case 9: // random_get
