@@ -28,9 +28,12 @@ type snapshot struct {
 	warm    bool
 }
 
-// startTime bounds how long initialising and warming up may take. The
-// interpreter needs ten to twenty times as long as compiled code.
+// startTime bounds how long initialising and warming up may take.
 const startTime = 5 * time.Second
+
+// slowness is how much longer the interpreter takes: what its own limit would
+// stop in a call need not be waited for.
+const slowness = 20
 
 // dawn is what the wall clock shows while a snapshot is made: a time that is in
 // the past wherever the snapshot is used.
@@ -126,7 +129,7 @@ type starting struct {
 // run initialises an instance and, if warm, has it answer a request, with no
 // grant, no workspace and no sink. What it then is, is the snapshot.
 func (g *starting) run(ctx context.Context, warm bool) (_ *snapshot, err error) {
-	l := &lease{call: &hostfuncs.Call{}, term: newTerm(ctx, g.engine, startTime, time.Time{}), outset: g.engine.newOutset(g.module.digest)}
+	l := &lease{call: &hostfuncs.Call{}, term: newTerm(ctx, g.engine, min(startTime, slowness*g.module.limits.Time), time.Time{}), outset: g.engine.newOutset(g.module.digest)}
 	defer l.term.end()
 	g.module.limit(l.call)
 	limit := min(uint64(l.call.Limits.MemoryBytes), g.form.MaxBytes)
