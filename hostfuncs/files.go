@@ -31,7 +31,10 @@ func (c *Call) Stat(ctx context.Context, path string) (workspace.Info, error) {
 	if err != nil {
 		return workspace.Info{}, err
 	}
-	return o.Stat(ctx, path)
+	in, err := o.Stat(ctx, path)
+	in.Path, in.Escaped = workspace.ShownPath(in.Path)
+	in.Name, _ = workspace.ShownPath(in.Name)
+	return in, err
 }
 
 // List returns a page of a directory. Names that the grant does not let the
@@ -58,6 +61,10 @@ func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions
 		// path may lead through links; the entries' own paths do not.
 		dir := strings.TrimSuffix(strings.TrimSuffix(kept[0].Path, kept[0].Name), "/")
 		search.MarkIgnored(o, cmp.Or(dir, "."), kept)
+	}
+	for i := range kept {
+		kept[i].Path, kept[i].Escaped = workspace.ShownPath(kept[i].Path)
+		kept[i].Name, _ = workspace.ShownPath(kept[i].Name)
 	}
 	return page, nil
 }

@@ -43,3 +43,32 @@ func TestListMarksIgnored(t *testing.T) {
 		}
 	}
 }
+
+// TestListShowsNamesThatAreNotText: a name that JSON cannot carry is shown with
+// its bytes escaped, marked, and beside a name that looks like the escape.
+func TestListShowsNamesThatAreNotText(t *testing.T) {
+	w := space(t)
+	if err := os.WriteFile(filepath.Join(w.RealPath(), "bad\xff.txt"), nil, 0o644); err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.RealPath(), `bad\xff.txt`), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	page, err := newCall(w, Grant{Read: []string{"**"}}).List(context.Background(), ".", workspace.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped, plain := 0, 0
+	for _, e := range page.Entries {
+		if e.Path == `bad\xff.txt` && e.Name == e.Path {
+			if e.Escaped {
+				escaped++
+			} else {
+				plain++
+			}
+		}
+	}
+	if escaped != 1 || plain != 1 {
+		t.Errorf("%d escaped and %d plain names in %v; want one of each", escaped, plain, page.Entries)
+	}
+}

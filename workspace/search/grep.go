@@ -210,7 +210,7 @@ func (g *grep) answer(ctx context.Context, t *tree, hits []found, res *Response)
 	from := min(g.offset, len(hits))
 	to := min(from+g.limit, len(hits))
 	for _, h := range hits[from:to] {
-		path, escaped := shownPath(h.path)
+		path, escaped := workspace.ShownPath(h.path)
 		one := FileHit{Path: path, Escaped: escaped, MTime: h.mtime, Binary: h.binary}
 		if g.aim == aimMatches {
 			one.Count = h.hits
@@ -234,7 +234,7 @@ func (g *grep) show(ctx context.Context, t *tree, hits []found, res *Response) {
 		if from >= to {
 			continue
 		}
-		path, escaped := shownPath(h.path)
+		path, escaped := workspace.ShownPath(h.path)
 		if h.binary {
 			res.Files = append(res.Files, FileHit{Path: path, Escaped: escaped, MTime: h.mtime, Count: h.hits, Binary: true})
 			continue

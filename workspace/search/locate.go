@@ -105,8 +105,8 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 			continue
 		}
 		in.Ignored = p.ignored
-		in.Path, in.Escaped = shownPath(in.Path)
-		in.Name, _ = shownPath(in.Name)
+		in.Path, in.Escaped = workspace.ShownPath(in.Path)
+		in.Name, _ = workspace.ShownPath(in.Name)
 		res.Entries = append(res.Entries, in)
 	}
 	return res, nil

@@ -1,14 +1,14 @@
-package search
+package workspace
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// shownPath gives a path as JSON can carry it. A name that is not UTF-8 cannot be
+// ShownPath gives a path as JSON can carry it. A name that is not UTF-8 cannot be
 // written there: its bad bytes become \xNN, and the second result says so,
 // because the text is then no path that could be opened.
-func shownPath(path string) (string, bool) {
+func ShownPath(path string) (string, bool) {
 	if utf8.ValidString(path) {
 		return path, false
 	}
