@@ -95,9 +95,45 @@ func TestSummarizeMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.Code
-	// Joins: 4 live values at the outer loop, 6 at the inner one and at its branch.
-	if c.MostLocals != 4 || c.DeepestNest != 3 || c.DeepestLoop != 2 || c.MostTargets != 1 || c.MostJoins != 4+6+6 {
+	// Joins: the parameter at the outer loop; that and two values on the stack at
+	// the inner one and at its branch. Nothing reads the other locals.
+	if c.MostLocals != 4 || c.DeepestNest != 3 || c.DeepestLoop != 2 || c.MostTargets != 1 || c.MostJoins != 1+3+3 {
 		t.Errorf("Code = %+v", c)
+	}
+}
+
+// TestJoinsCountLiveLocals: a local is live across a join if it is read where
+// it was not set since; one that is set right before it is read is not.
+func TestJoinsCountLiveLocals(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		body func() wasmasm.Code
+		want int64
+	}{
+		{"read in the loop", func() wasmasm.Code {
+			return wasmasm.Code{}.I32Const(1).LocalSet(0).Loop(wasmasm.Void).LocalGet(0).Drop().End()
+		}, 1},
+		{"read after the loop", func() wasmasm.Code {
+			return wasmasm.Code{}.I32Const(1).LocalSet(0).Loop(wasmasm.Void).End().LocalGet(0).Drop()
+		}, 1},
+		{"carried round the loop", func() wasmasm.Code {
+			return wasmasm.Code{}.Loop(wasmasm.Void).LocalGet(0).LocalSet(0).End()
+		}, 1},
+		{"set and read at one place", func() wasmasm.Code {
+			return wasmasm.Code{}.Loop(wasmasm.Void).I32Const(1).LocalSet(0).LocalGet(0).Drop().End()
+		}, 0},
+		{"set, and read after a branch", func() wasmasm.Code {
+			return wasmasm.Code{}.Loop(wasmasm.Void).I32Const(1).LocalSet(0).I32Const(0).BrIf(0).LocalGet(0).Drop().End()
+		}, 2},
+	} {
+		m := wasmasm.Module{Funcs: []wasmasm.Func{{Locals: []wasmasm.Run{{N: 1, Type: wasmasm.I32}}, Body: c.body()}}}
+		if err := validates(t, m.Encode()); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		s, err := manifest.Summarize(m.Encode())
+		if err != nil || s.Code.MostJoins != c.want {
+			t.Errorf("%s: MostJoins = %d, %v; want %d", c.name, s.Code.MostJoins, err, c.want)
+		}
 	}
 }
 

@@ -21,6 +21,17 @@ type body struct {
 	size, locals, blocks, targets, nest, loops int
 	allLoops                                   int
 	joins, work                                int64
+	crossing                                   int // locals that are live across joins
+	meetings                                   meetings
+}
+
+// meetings sums over the places where ways of control meet: how many there
+// are, how they weigh, and the heights h of the operand stack there. What a
+// place costs depends on the locals that are live across it, whose number is
+// known at the end of the function only.
+type meetings struct {
+	n, nh      int64 // sums of 1 and h
+	w, wh, whh int64 // sums of weight, weight * h and weight * h * h
 }
 
 func (p *parser) code(r *reader) {
@@ -74,7 +85,14 @@ type scanner struct {
 	open   []frame
 	nloops int // of open
 	height int
-	grows  []int // where memory.grow stands in the body
+
+	// A local that is read where it was not set since the last place at which
+	// control can come from or go to elsewhere is live across such a place. The
+	// others, which is most of them in code that was not optimised, never are.
+	segment int   // of straight-line code
+	setIn   []int // by local: the segment in which it was set last
+	crosses []bool
+	grows   []int // where memory.grow stands in the body
 }
 
 // frame is one open block.
@@ -98,6 +116,7 @@ func (s *scanner) scan() {
 		}
 		s.locals += int(n)
 	}
+	s.setIn, s.crosses = make([]int, s.locals), make([]bool, s.locals)
 	s.open = append(s.open, frame{})
 	for s.err == nil && len(s.open) > 0 {
 		s.instruction()
@@ -146,28 +165,57 @@ func (s *scanner) enter(loop bool) {
 	}
 }
 
-// join weighs n places where ways of control meet: every live value may have
-// to be merged there, and costs again for every other one.
+// join notes n places where ways of control meet: every live value may have to
+// be merged there, and costs again for every other one.
 func (s *scanner) join(n, weight int64) {
-	live := int64(s.locals + s.height)
-	s.joins += n * live
-	s.work += n * weight * live * live
+	h := int64(s.height)
+	m := &s.meetings
+	m.n += n
+	m.nh += n * h
+	m.w += n * weight
+	m.wh += n * weight * h
+	m.whh += n * weight * h * h
 }
 
 // estimate gives the nanoseconds that wazero 1.12 takes for the function at
 // worst, on one core of 2024. The terms were fitted to modules made to be slow:
 // chains of loops and branches (square of the blocks), branch tables (square of
 // the targets), many live values across loops and branches (see join). Real
-// modules stay below it by a factor of 2 to 100.
+// modules stay below it by a factor of 2 to 400.
 func (s *scanner) estimate() int64 {
+	for _, c := range s.crosses {
+		if c {
+			s.crossing++
+		}
+	}
+	live, m := int64(s.crossing), s.meetings
+	s.joins = m.n*live + m.nh
+	s.work = m.w*live*live + 2*m.wh*live + m.whh
 	b, t := int64(s.blocks+s.allLoops), int64(s.targets)
 	return s.work + 10*b*b + t*t
+}
+
+// get and set note that a local is read or written.
+func (s *scanner) get(local uint32) {
+	if int64(local) < int64(len(s.crosses)) && s.setIn[local] != s.segment {
+		s.crosses[local] = true
+	}
+}
+
+func (s *scanner) set(local uint32) {
+	if int64(local) < int64(len(s.setIn)) {
+		s.setIn[local] = s.segment
+	}
 }
 
 func (s *scanner) call(t FuncType) { s.move(len(t.Params), len(t.Results)) }
 
 func (s *scanner) instruction() {
-	switch op := s.byte(); {
+	op := s.byte()
+	if op >= 0x02 && op <= 0x0f {
+		s.segment++
+	}
+	switch {
 	case s.err != nil:
 	case op == 0x00: // unreachable
 		s.unreachable()
@@ -238,14 +286,20 @@ func (s *scanner) instruction() {
 			s.valType()
 		}
 		s.move(3, 1)
-	case op == 0x20, op == 0x23: // local.get, global.get
-		s.u32()
+	case op == 0x20: // local.get
+		s.get(s.u32())
 		s.move(0, 1)
-	case op == 0x21, op == 0x24: // local.set, global.set
-		s.u32()
+	case op == 0x21: // local.set
+		s.set(s.u32())
 		s.move(1, 0)
 	case op == 0x22: // local.tee
+		s.set(s.u32())
+	case op == 0x23: // global.get
 		s.u32()
+		s.move(0, 1)
+	case op == 0x24: // global.set
+		s.u32()
+		s.move(1, 0)
 	case op == 0x25: // table.get
 		s.u32()
 	case op == 0x26: // table.set
