@@ -64,7 +64,7 @@ var cache struct {
 	err  error
 }
 
-func cacheDir(t *testing.T) string {
+func cacheDir(t testing.TB) string {
 	t.Helper()
 	cache.once.Do(func() { cache.dir, cache.err = os.MkdirTemp("", "wasmtools-root-test-") })
 	if cache.err != nil {

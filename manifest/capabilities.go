@@ -77,6 +77,16 @@ func (c Capabilities) Effects() tool.Effects {
 	return e
 }
 
+// And is what c and d give together.
+func (c Capabilities) And(d Capabilities) Capabilities {
+	c.Read = append(slices.Clone(c.Read), d.Read...)
+	c.Write = append(slices.Clone(c.Write), d.Write...)
+	c.Net = append(slices.Clone(c.Net), d.Net...)
+	c.Env = append(slices.Clone(c.Env), d.Env...)
+	c.KV, c.Clock = c.KV || d.KV, c.Clock || d.Clock
+	return c
+}
+
 // Check reports the first thing that is wrong with c, and which field it is in;
 // ok means that there is none.
 func (c Capabilities) Check() (name, why string, ok bool) {
@@ -239,11 +249,7 @@ func (c *Capabilities) grant(text string, asked Capabilities) string {
 	}
 	switch name {
 	case "all":
-		c.Read = append(slices.Clone(c.Read), asked.Read...)
-		c.Write = append(slices.Clone(c.Write), asked.Write...)
-		c.Net = append(slices.Clone(c.Net), asked.Net...)
-		c.Env = append(slices.Clone(c.Env), asked.Env...)
-		c.KV, c.Clock = c.KV || asked.KV, c.Clock || asked.Clock
+		*c = c.And(asked)
 	case "kv":
 		c.KV = true
 	case "clock":

@@ -136,9 +136,20 @@ type LoadOptions struct {
 	// Digest is the identity of a trusted module where it is known already.
 	// Empty means that Load computes it.
 	Digest tool.Digest
+
+	// Sidecar says what a manifest would say, for a module of another kind. It is
+	// part of the module's identity. Nil: there is none.
+	Sidecar []byte
+
+	// Name is that of a plugin that describes its tools but not itself.
+	Name string
+
+	// Functions are offered to Extism plugins, beside those that all get.
+	Functions []HostFunction
 }
 
-// Load checks a module and its manifest, and neither compiles nor runs it. The
+// Load checks a module and its manifest or sidecar, and neither compiles nor
+// runs it, but for a plugin that describes itself: it is asked. The
 // error is a [tool.Error] with invalid_module. Load keeps no reference to wasm,
 // unless the module is trusted: then its bytes must not change.
 func (e *Engine) Load(ctx context.Context, wasm []byte, o LoadOptions) (Module, error) {
@@ -147,6 +158,9 @@ func (e *Engine) Load(ctx context.Context, wasm []byte, o LoadOptions) (Module, 
 	}
 	if o.Trusted {
 		return e.loadTrusted(wasm, o.Digest)
+	}
+	if m, err := e.loadForeign(ctx, wasm, o); m != nil || err != nil {
+		return m, err
 	}
 	about, limits, err := examine(wasm, e.limits, false)
 	if err != nil {

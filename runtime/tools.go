@@ -17,6 +17,10 @@ type ToolOptions struct {
 	Workspace *workspace.Workspace // nil: none
 	Grant     func(toolName string) hostfuncs.Grant
 	Used      func(toolName string, inv tool.Invocation, u Usage) // told after every run; may be nil
+
+	HTTP hostfuncs.Fetcher           // nil: no network
+	Env  func(string) (string, bool) // nil: no variables
+	KV   hostfuncs.Store             // nil: nothing is kept
 }
 
 // Tools turns the tools of a module into [tool.Tool] values, in the order of
@@ -30,7 +34,10 @@ func Tools(m Module, o ToolOptions) []tool.Tool {
 		if o.Grant != nil {
 			g.grant = o.Grant(t.Name)
 		}
-		if changesFiles(t) {
+		// Approval is asked by effects, so what a grant makes possible counts,
+		// whatever the module says about itself.
+		g.about.Effects |= g.grant.Effects()
+		if changesFiles(g.about) {
 			out[i] = &previewedTool{g}
 			continue
 		}
@@ -77,6 +84,8 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 	call := &hostfuncs.Call{
 		Invocation: inv, Tool: g.index, Grant: g.grant, Sink: s,
 		Files: hostfuncs.NewOverlay(g.options.Workspace, g.grant),
+		HTTP:  g.options.HTTP, Env: g.options.Env, KV: g.options.KV,
+		Preview: changesFiles(g.about),
 	}
 	if call.Files != nil {
 		defer call.Files.Close()

@@ -1,0 +1,444 @@
+package runtime
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime/extism"
+	"github.com/wasmtools/wasmtools/runtime/wasicmd"
+	"github.com/wasmtools/wasmtools/runtime/wasihost"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// HostFunction is a function that the embedding program offers to Extism
+// plugins. Exchange gives it the memory that it shares with them.
+type (
+	HostFunction = extism.Function
+	Exchange     = extism.Exchange
+)
+
+// foreign is a module of another kind than our own: an Extism plugin or a WASI
+// command. Every call gets a new instance; it implements [Module].
+type foreign struct {
+	engine    *Engine
+	digest    tool.Digest
+	about     manifest.Sidecar
+	style     style
+	limits    Limits
+	functions []HostFunction
+	code      []byte
+
+	once  sync.Once
+	ready chan struct{} // closed when runs and err are set
+	runs  runner
+	err   error
+
+	mu      sync.Mutex
+	running int
+	closed  bool
+}
+
+// style is how a plugin names its tools.
+type style int
+
+const (
+	bySidecar   style = iota
+	byDescribe        // mcp.run: describe and call
+	byListTools       // hyper-mcp 2: list_tools and call_tool
+)
+
+// runner is a compiled module of one of the kinds.
+type runner interface {
+	run(*wasihost.Host, manifest.Recipe, *foreign, *hostfuncs.Call) (tool.Result, error)
+	Close()
+}
+
+// foreignKind tells how a module without a manifest is called; "" if it is
+// neither of the kinds.
+func foreignKind(s manifest.Summary) manifest.ABIKind {
+	switch {
+	case extism.Is(s):
+		return manifest.Extism
+	case wasicmd.Is(s):
+		return manifest.Command
+	}
+	return ""
+}
+
+// loadForeign loads a module of another kind. It returns nil if wasm is one of
+// our own, or nothing that is known.
+//
+// A plugin that describes itself is compiled and asked here, without any
+// grant; every other module is not run.
+func (e *Engine) loadForeign(ctx context.Context, wasm []byte, o LoadOptions) (Module, error) {
+	if _, err := manifest.Extract(wasm); err == nil {
+		if o.Sidecar != nil {
+			return nil, refuse("the module carries a manifest of its own; a sidecar is for modules without one")
+		}
+		return nil, nil
+	}
+	s, err := structure(wasm)
+	if err != nil {
+		return nil, err
+	}
+	m := &foreign{engine: e, functions: o.Functions, ready: make(chan struct{}), digest: manifest.Identity(wasm, o.Sidecar)}
+	if o.Sidecar != nil {
+		if m.about, err = manifest.ParseSidecar(o.Sidecar); err != nil {
+			return nil, err
+		}
+	} else if m.style = styleOf(s); m.style == bySidecar {
+		switch foreignKind(s) {
+		case manifest.Extism:
+			return nil, refuse("an Extism plugin that does not describe its tools").
+				WithNext("write a sidecar that does; docs/modules.md shows how")
+		case manifest.Command:
+			return nil, refuse("a WASI command; nothing says how its tools are called").
+				WithNext("write a sidecar; docs/modules.md shows how. If it should be a tool of our own kind, build it as a reactor with a tool SDK")
+		}
+		return nil, nil
+	}
+	if m.about.Kind == "" {
+		if m.about.Kind = foreignKind(s); m.about.Kind == "" {
+			return nil, refuse("the module is neither an Extism plugin nor a WASI command")
+		}
+	}
+	if m.limits, err = e.limits.forModule(m.about.Manifest.Limits, false); err != nil {
+		return nil, err
+	}
+	if err := m.check(s); err != nil {
+		return nil, err
+	}
+	if m.code, err = manifest.Strip(wasm); err != nil {
+		return nil, err
+	}
+	context.AfterFunc(e.life, func() { _ = m.Close() })
+	if m.style != bySidecar {
+		if err := m.describe(ctx, o.Name); err != nil {
+			_ = m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// check compares the module with its kind.
+func (m *foreign) check(s manifest.Summary) error {
+	if len(s.Memories) > 1 {
+		return refuse("the module defines %d memories", len(s.Memories))
+	}
+	for _, mem := range s.Memories {
+		if need := int64(mem.Min) << 16; need > m.limits.MemoryBytes {
+			return refuse("the module starts with %d MiB of memory; its limit is %d MiB", need>>20, m.limits.MemoryBytes>>20).
+				WithNext("state a higher limit in the sidecar if the runtime allows it")
+		}
+	}
+	exports := map[string]manifest.Export{}
+	for _, x := range s.Exports {
+		exports[x.Name] = x
+	}
+	for i, r := range m.about.Recipes {
+		name := m.about.Manifest.Tools[i].Name
+		if m.about.Kind == manifest.Command {
+			if r.Export != "" {
+				return refuse("tool %s: a WASI command has no export to choose", name)
+			}
+			continue
+		}
+		if len(r.Args) > 0 || len(r.OK) > 0 {
+			return refuse("tool %s: an Extism plugin has no arguments and exit codes; use input", name)
+		}
+		if x, ok := exports[r.Export]; !ok || x.Kind != manifest.KindFunc || len(x.Type.Params) > 0 || len(x.Type.Results) > 1 {
+			return refuse("tool %s: the plugin exports no function %q that takes nothing", name, r.Export)
+		}
+	}
+	if m.about.Kind == manifest.Command {
+		return wasicmd.Check(s)
+	}
+	return extism.Check(s, m.functions)
+}
+
+// Digest implements [Module].
+func (m *foreign) Digest() tool.Digest { return m.digest }
+
+// Manifest implements [Module].
+func (m *foreign) Manifest() manifest.Manifest { return m.about.Manifest }
+
+// Prepare implements [Module].
+func (m *foreign) Prepare(ctx context.Context) error {
+	t := newTerm(ctx, m.engine, maxTime, time.Time{})
+	defer t.end()
+	_, err := m.compiled(t.context())
+	return err
+}
+
+// compiled returns the compiled module. The first caller starts the
+// compilation; it goes on if that caller leaves, for those that come after.
+func (m *foreign) compiled(ctx context.Context) (runner, error) {
+	m.once.Do(func() {
+		done, err := m.engine.begin()
+		if err != nil {
+			m.err = err
+			close(m.ready)
+			return
+		}
+		go func() {
+			defer done()
+			defer close(m.ready)
+			m.runs, m.err = m.engine.compileForeign(m)
+		}()
+	})
+	select {
+	case <-m.ready:
+		return m.runs, m.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// compileForeign compiles a module, or loads it from the cache.
+func (e *Engine) compileForeign(m *foreign) (r runner, err error) {
+	defer wasihost.Recover(&err)
+	select {
+	case e.compile <- struct{}{}:
+		defer func() { <-e.compile }()
+	case <-e.life.Done():
+		return nil, context.Cause(e.life)
+	}
+	ctx, cancel := context.WithTimeoutCause(e.life, m.limits.Compile,
+		tool.Errorf(tool.Quota, "compiling the module took longer than %s", m.limits.Compile))
+	defer cancel()
+
+	slot := e.cache.slot(m.cacheKey())
+	defer slot.discard()
+	if slot.hit() {
+		if r, err = m.compile(ctx, true, slot.dir(), nil); err == nil || ctx.Err() != nil {
+			return r, err
+		}
+		slot.drop() // it was ours and unchanged, and the engine still did not take it
+	} else if n := len(m.code); n >= slowCompile {
+		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.about.Manifest.Name, "a module"), float64(n)/1e6))
+	}
+	return m.compile(ctx, false, slot.dir(), func() {
+		shaped, err := (&form{}).encode()
+		if err == nil {
+			err = slot.keep(shaped)
+		}
+		if err != nil {
+			e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", or2(m.about.Manifest.Name, "a module"), err))
+		}
+	})
+}
+
+// cacheKey names the compiled form by everything that shapes it: the rewriter
+// is that of our own modules.
+func (m *foreign) cacheKey() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "wasmtools foreign form %d\n%s\n%s/%s\n%s\n%+v\n",
+		formVersion, engineVersion(), goruntime.GOOS, goruntime.GOARCH, m.about.Kind, plan())
+	h.Write(m.code)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (m *foreign) compile(ctx context.Context, checked bool, dir string, made func()) (r runner, err error) {
+	var cache wazero.CompilationCache
+	if dir != "" {
+		if cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	if m.about.Kind == manifest.Extism {
+		p, err := extism.Compile(ctx, m.code, checked, m.functions, cache, made)
+		if err != nil {
+			return nil, err
+		}
+		return &pluginRunner{p, cache}, nil
+	}
+	p, err := wasicmd.Compile(ctx, m.code, checked, cache)
+	if err != nil {
+		return nil, err
+	}
+	if made != nil {
+		made()
+	}
+	return &commandRunner{p, cache}, nil
+}
+
+// Run implements [Module].
+func (m *foreign) Run(ctx context.Context, call *hostfuncs.Call) (r tool.Result, u Usage, err error) {
+	if call.Tool < 0 || call.Tool >= len(m.about.Manifest.Tools) {
+		return r, u, fmt.Errorf("runtime: module %s has no tool %d", m.about.Manifest.Name, call.Tool)
+	}
+	name := m.about.Manifest.Tools[call.Tool].Name
+	r, u, fault := m.call(ctx, call, func(h *wasihost.Host, runs runner) (tool.Result, error) {
+		switch m.style {
+		case byDescribe:
+			return m.callMCP(h, runs, "call", map[string]any{
+				"method": "tools/call", "params": map[string]any{"name": name, "arguments": call.Invocation.Arguments},
+			})
+		case byListTools:
+			return m.callMCP(h, runs, "call_tool", map[string]any{
+				"request": map[string]any{"name": name, "arguments": call.Invocation.Arguments},
+				"context": map[string]any{"id": call.Invocation.CallID, "_meta": map[string]any{}},
+			})
+		}
+		return runs.run(h, m.about.Recipes[call.Tool], m, call)
+	})
+	if fault != nil {
+		r = failed(fault, call)
+	}
+	return r, u, nil
+}
+
+// failed is the result that stands for a fault, with the module's own words.
+func failed(fault *tool.Error, call *hostfuncs.Call) tool.Result {
+	r := tool.ErrorResult(fault)
+	if said := call.Complaint(); said != "" && (fault.Code == tool.Trap || fault.Code == tool.MemoryLimit) {
+		if r.Details == nil {
+			r.Details = map[string]any{}
+		}
+		r.Details["stderr"] = said
+	}
+	return r
+}
+
+// callMCP calls a plugin that speaks of tools as MCP does.
+func (m *foreign) callMCP(h *wasihost.Host, runs runner, export string, request any) (tool.Result, error) {
+	input, err := json.Marshal(request)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	out, err := m.ask(h, runs, export, input)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return answer(manifest.AnswerMCP, out)
+}
+
+// ask calls one function of a plugin.
+func (m *foreign) ask(h *wasihost.Host, runs runner, export string, input []byte) ([]byte, error) {
+	return runs.(*pluginRunner).plugin.Run(h, extism.Call{
+		Export: export, Input: input, Config: m.about.Config, Mount: m.about.Mount, Limit: h.Call.Limits.OutputBytes,
+	})
+}
+
+// call runs body with a host of its own. It is the frame of every run of a
+// foreign guest.
+func (m *foreign) call(ctx context.Context, call *hostfuncs.Call, body func(*wasihost.Host, runner) (tool.Result, error)) (r tool.Result, u Usage, fault *tool.Error) {
+	done, err := m.engine.begin()
+	if err != nil {
+		return r, u, tool.AsError(err)
+	}
+	defer done()
+	wait := newTerm(ctx, m.engine, maxTime, call.Invocation.Deadline)
+	defer wait.end()
+	key := toolKey{m.digest, call.Tool}
+	if err := m.engine.admit.enter(wait.context(), key, m.limits.Concurrency); err != nil {
+		return r, u, tool.AsError(err)
+	}
+	defer m.engine.admit.leave(key)
+	runs, err := m.compiled(wait.context())
+	if err == nil {
+		err = m.enter()
+	}
+	if err != nil {
+		return r, u, tool.AsError(err)
+	}
+	defer m.leave()
+
+	cutLimits(&call.Limits, m.limits)
+	term := newTerm(ctx, m.engine, m.limits.Time, call.Invocation.Deadline)
+	defer term.end()
+	began := time.Now()
+	h := wasihost.New(term.context(), call)
+	defer h.Memory.Free()
+	defer h.End()
+	func() {
+		defer wasihost.Recover(&err)
+		r, err = body(h, runs)
+	}()
+	used := call.Used()
+	u = Usage{
+		MemoryPeak: h.Memory.Peak(), HostCalls: used.HostCalls, BytesRead: used.BytesRead,
+		OutputBytes: int64(len(r.PlainText()) + len(r.Structured)), Duration: time.Since(began),
+	}
+	if fault = h.Outcome(foreignFault(err)); fault != nil {
+		r = tool.Result{}
+		if no := h.Refusal(); no != nil && fault.Code == tool.Trap {
+			fault.With("refused", no.Error())
+		}
+	}
+	return r, u, fault
+}
+
+// cutLimits fills in a call's limits and cuts them to the module's.
+func cutLimits(l *hostfuncs.Limits, top Limits) {
+	for _, f := range []struct {
+		have *int64
+		top  int64
+	}{
+		{&l.MemoryBytes, top.MemoryBytes}, {&l.OutputBytes, top.OutputBytes},
+		{&l.HostCalls, top.HostCalls}, {&l.NoteBytes, top.NoteBytes},
+	} {
+		if *f.have <= 0 || *f.have > f.top {
+			*f.have = f.top
+		}
+	}
+	if l.NotesPerSec <= 0 || l.NotesPerSec > top.NotesPerSec {
+		l.NotesPerSec = top.NotesPerSec
+	}
+}
+
+func (m *foreign) enter() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	m.running++
+	return nil
+}
+
+func (m *foreign) leave() {
+	m.mu.Lock()
+	m.running--
+	last := m.closed && m.running == 0
+	m.mu.Unlock()
+	if last {
+		m.free()
+	}
+}
+
+// Close implements [Module].
+func (m *foreign) Close() error {
+	m.mu.Lock()
+	was := m.closed
+	m.closed = true
+	idle := m.running == 0
+	m.mu.Unlock()
+	if !was && idle {
+		m.free()
+	}
+	return nil
+}
+
+// free closes the compiled form. No instance of it is left.
+func (m *foreign) free() {
+	m.once.Do(func() {
+		m.err = errClosed
+		close(m.ready)
+	})
+	<-m.ready
+	if m.runs != nil {
+		m.runs.Close()
+	}
+}
