@@ -131,7 +131,8 @@ func (c *countdown) addPolls() {
 func (c *countdown) rewrite(w *rewriter, f *function) {
 	var length uint32 // the local that holds how much a bulk operation does
 	if f.hasBulk {
-		length = f.addLocal(uint32(len(c.module.types[f.typ].params)))
+		length = f.variables(c.module.types[f.typ])
+		f.locals = append(f.locals, run{1, ValType{Code: I32}})
 	}
 	if !f.isLeaf && !f.loopFirst {
 		c.poll(w)
@@ -186,7 +187,7 @@ func (c *countdown) unpolled(in instruction) int {
 // where it is not made, more than twice the time of a tight loop.
 //
 // A loop that takes values keeps its poll inside, since they would have to be
-// carried to the outer head. Compilers do not make any.
+// carried to the outer head. Compilers hardly make any.
 func (c *countdown) loop(w *rewriter, in instruction) {
 	w.copy(in.end)
 	if in.typ >= 0 && len(c.module.types[in.typ].params) > 0 {
@@ -282,12 +283,16 @@ func (c *countdown) ask(w *rewriter) {
 	w.op(opEnd)
 }
 
-// addLocal adds an i32 to a function and returns its index.
-func (f *function) addLocal(params uint32) uint32 {
-	index := params
+// polls is how many polls a function has at most.
+func (f *function) polls() int {
+	return 1 + f.pollPoints + (len(f.body)+f.calls*leafBytes)/StraightBytes
+}
+
+// variables is how many parameters and locals a function of type t has.
+func (f *function) variables(t funcType) uint32 {
+	n := uint32(len(t.params))
 	for _, r := range f.locals {
-		index += r.n
+		n += r.n
 	}
-	f.locals = append(f.locals, run{1, ValType{Code: I32}})
-	return index
+	return n
 }

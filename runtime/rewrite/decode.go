@@ -41,7 +41,7 @@ func Decode(wasm []byte) (*Module, error) {
 
 // decode is Decode; only the control runs of the tests set unchecked.
 func decode(wasm []byte, unchecked bool) (*Module, error) {
-	if len(wasm) > MaxModule {
+	if len(wasm) > 2*MaxModule {
 		return nil, refused("module of %d bytes, at most %d", len(wasm), MaxModule)
 	}
 	d := &decoder{reader{wasm: wasm, section: "header", unchecked: unchecked}, &Module{}}
@@ -61,7 +61,7 @@ func decode(wasm []byte, unchecked bool) (*Module, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	d.m.count = d.count
+	d.m.count, d.m.listed, d.m.size = d.count, d.listed, len(wasm)
 	return d.m, nil
 }
 
@@ -286,7 +286,7 @@ func (d *decoder) code() {
 	for i := range d.m.functions {
 		start := d.at
 		n := d.u32()
-		if n > MaxBody {
+		if n > 2*MaxBody {
 			d.malformed(start, "function of %d bytes, at most %d", n, MaxBody)
 			return
 		}
@@ -306,7 +306,7 @@ func (d *decoder) body(f *function) {
 	for range d.entries(2) {
 		start := d.at
 		r := run{d.u32(), d.valType()}
-		if r.n > maxLocals || d.count[locals]+r.n > maxLocals {
+		if r.n > 2*maxLocals || d.count[locals]+r.n > 2*maxLocals {
 			d.malformed(start, "more than %d locals", maxLocals)
 			return
 		}
@@ -320,6 +320,11 @@ func (d *decoder) body(f *function) {
 	for d.open() {
 		in := d.instruction()
 		d.m.uses[in.op] = true
+		if in.op == opLoop || in.op.bulkUnit() > 0 {
+			f.pollPoints++
+		} else if in.op.isCall() {
+			f.calls++
+		}
 		f.hasBulk = f.hasBulk || in.op.bulkUnit() > 0
 		f.isLeaf = f.isLeaf && in.op != opLoop && !in.op.isCall() && !f.hasBulk
 		f.loopFirst = f.loopFirst || straight && in.op == opLoop

@@ -104,20 +104,20 @@ func TestBombs(t *testing.T) {
 		wasm       []byte
 	}
 	bombs := []bomb{
-		{"module", "at most", make([]byte, MaxModule+1)},
+		{"module", "at most", make([]byte, 2*MaxModule+1)},
 		{"section size", "announced", append([]byte(header), 1, 0xff, 0xff, 0xff, 0xff, 0x0f)},
 		{"parameters", "announced", raw(sec(1, 1, 0x60, huge, 0))},
 		{"many parameters", "at most", raw(sec(1, 1, 0x60, maxValues+1, bytes.Repeat([]byte{I32}, maxValues+1), 0))},
 		{"name", "announced", raw(sec(0, huge))},
 		{"body", "announced", raw(sec(1, 1, 0x60, 0, 0), sec(3, 1, 0), sec(10, 1, 0x7fff))},
-		{"large body", "at most", body(make([]byte, MaxBody+1))},
+		{"large body", "at most", body(make([]byte, 2*MaxBody+1))},
 		{"locals", "locals", body(append(append([]byte{1}, local(huge...)...), 0x0b))},
-		{"locals in sum", "locals", body(append(append([]byte{3}, bytes.Repeat(local(0xa8, 0xc3, 0x01), 3)...), 0x0b))}, // 25,000 each
+		{"locals in sum", "locals", body(append(append([]byte{3}, bytes.Repeat(local(0xd0, 0x86, 0x03), 3)...), 0x0b))}, // 50,000 each
 		{"labels of a br_table", "announced", withBody(number(0), opBrTable, huge, opEnd)},
 		{"names of functions", "announced", raw(sec(0, 4, []byte("name"), 1, 5, huge))},
 		{"names of locals", "announced", raw(sec(0, 4, []byte("name"), 2, 7, 1, 0, huge))},
 	}
-	const half = maxEntries / 2
+	const half = maxEntries
 	functions := raw(sec(1, 1, 0x60, 0, 0), sec(3, half, make([]byte, half)), sec(10, half, bytes.Repeat([]byte{2, 0, 0x0b}, half)))
 	bombs = append(bombs, bomb{"functions", "entries in all lists", functions})
 	for id := byte(1); id <= 13; id++ {

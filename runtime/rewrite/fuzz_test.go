@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 		if !bytes.Equal(again.Encode(), encoded) {
 			t.Fatal("encoding changes with every time")
 		}
-		// Contents that are the same at other offsets compare equal.
+		again.size = m.size // padding is gone
 		if !reflect.DeepEqual(again, m) {
 			t.Fatal("decoding what was encoded gives another module")
 		}

@@ -24,7 +24,8 @@ const (
 // zero to go on and anything else to stop with an unreachable trap.
 var Yield = ImportName{reserved + "host", reserved + "yield"}
 
-// A Plan says what [Instrument] is to do. Tables are limited under every plan.
+// A Plan says what [Instrument] is to do. The limits on size and on the tables
+// that the module defines hold under every plan.
 type Plan struct {
 	Countdown bool  // add the countdown
 	Quantum   int32 // units between two yields, at most 2^30; 0 means DefaultQuantum
@@ -70,7 +71,8 @@ func (i Info) Units(yields int64, countdown int32) int64 {
 }
 
 // Instrument transforms m by p. The module must be one that [Decode] returned
-// and that the engine accepts. On an error, always invalid_module, m is as it was.
+// and that the engine accepts. An error leaves m as it was; it is invalid_module
+// unless the plan's quantum is out of range.
 func Instrument(m *Module, p Plan) (Info, error) {
 	if p.Quantum == 0 {
 		p.Quantum = DefaultQuantum
@@ -137,8 +139,32 @@ func (m *Module) checkPlan(p Plan) error {
 			return refused("table %d has %d elements, at most %d", i, t.min, p.TableMax)
 		}
 	}
+	if err := m.checkSize(); err != nil {
+		return err
+	}
 	if p.Countdown {
 		return m.checkStoppable()
+	}
+	return nil
+}
+
+// checkSize refuses what would take too long to compile.
+func (m *Module) checkSize() error {
+	if m.size > MaxModule || m.listed > maxEntries {
+		return refused("module of %d bytes and %d entries, at most %d and %d", m.size, m.listed, MaxModule, maxEntries)
+	}
+	first := m.imported(functions)
+	for i := range m.functions {
+		f := &m.functions[i]
+		if n := len(f.body); n > MaxBody {
+			return refused("function %d has %d bytes, at most %d", int(first)+i, n, MaxBody)
+		}
+		if n := f.polls(); n > maxPolls {
+			return refused("function %d needs up to %d polls, at most %d; it has too many loops, bulk operations or calls", int(first)+i, n, maxPolls)
+		}
+		if n := f.variables(m.types[f.typ]); n > maxLocals {
+			return refused("function %d has %d locals, at most %d", int(first)+i, n, maxLocals)
+		}
 	}
 	return nil
 }

@@ -342,3 +342,47 @@ func TestQuantumOutOfRange(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLarge has functions and modules at the limits and just beyond.
+func TestTooLarge(t *testing.T) {
+	fill := func(n int, b ...byte) []byte { return bytes.Repeat(b, n) }
+	loops := func(n int) []byte { return code(fill(n, 0x03, 0x40), fill(n, 0x0b), opEnd) }
+	calls := func(n int) []byte { return code(fill(n, 0x10, 1), opEnd) }
+	leaf := function{body: code(opEnd)}
+	for _, c := range []struct {
+		name string
+		m    *Module
+		fine bool
+	}{
+		{"body", only(funcType{}, code(fill(MaxBody-1, 0x01), opEnd)), true},
+		{"body", only(funcType{}, code(fill(MaxBody, 0x01), opEnd)), false},
+		{"loops", only(funcType{}, loops(maxPolls-8)), true},
+		{"loops", only(funcType{}, loops(maxPolls)), false},
+		{"calls", only(funcType{}, calls(15_000)), true},
+		{"calls", only(funcType{}, calls(16_000)), false},
+		{"locals", only(funcType{params: i32s}, code(opUnreachable, opMemoryFill, 0, opEnd), run{maxLocals - 1, i32}), true},
+		{"locals", only(funcType{params: i32s}, code(opEnd), run{maxLocals, i32}), false},
+	} {
+		c.m.functions = append(c.m.functions, leaf)
+		m := mustDecode(t, c.m.Encode())
+		before := m.Encode()
+		info, err := Instrument(m, Plan{Countdown: true})
+		if c.fine != (err == nil) || err != nil && tool.CodeOf(err) != tool.InvalidModule {
+			t.Errorf("%s: Instrument = %v; want success: %v", c.name, err, c.fine)
+		}
+		if err != nil {
+			if !bytes.Equal(m.Encode(), before) {
+				t.Errorf("%s: the module was changed", c.name)
+			}
+			continue
+		}
+		if _, err := Decode(m.Encode()); err != nil {
+			t.Errorf("%s: the result of %d bytes cannot be decoded: %v", c.name, info.CodeAfter, err)
+		}
+	}
+	m := mustDecode(t, only(funcType{}, code(opEnd)).Encode())
+	m.size = MaxModule + 1
+	if _, err := Instrument(m, Plan{}); tool.CodeOf(err) != tool.InvalidModule {
+		t.Errorf("module of %d bytes: %v; want a refusal", m.size, err)
+	}
+}

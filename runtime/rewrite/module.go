@@ -41,6 +41,9 @@ type Module struct {
 	// count holds the sizes of the spaces, imports included.
 	count [spaces]uint32
 
+	listed int // entries of all lists
+	size   int // bytes it was decoded from
+
 	// uses holds which instructions occur in functions.
 	uses [len(shapes)]bool
 }
@@ -72,6 +75,9 @@ type function struct {
 	isLeaf    bool // short, and runs to its end by itself: no loop, call or bulk operation
 	loopFirst bool // every way from its entry leads to the head of a loop
 	hasBulk   bool
+
+	pollPoints int // its loops and bulk operations
+	calls      int
 }
 
 // A run is a number of locals of one type.

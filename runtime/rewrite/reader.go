@@ -154,7 +154,7 @@ func (r *reader) entries(size int) int {
 		r.malformed(start, "%d entries announced in %d bytes", n, r.left())
 		return 0
 	}
-	if r.listed += int(n); r.listed > maxEntries {
+	if r.listed += int(n); r.listed > 2*maxEntries {
 		r.malformed(start, "more than %d entries in all lists", maxEntries)
 		return 0
 	}
