@@ -4,33 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/wasmtools/wasmtools/testdata/hostile"
 	toolswasm "github.com/wasmtools/wasmtools/tools-wasm"
 )
-
-// BenchmarkCall measures a call with a fresh instance: of a guest of a few
-// instructions, and of a built-in tool in Go.
-func BenchmarkCall(b *testing.B) {
-	b.Run("assembled", func(b *testing.B) {
-		m := load(b, newEngine(b, Options{}), hostile.WithLimits(hostile.Good(), ""))
-		for b.Loop() {
-			if code, text, err := callOnce(m, 0); code != "" || err != nil {
-				b.Fatal(code, text, err)
-			}
-		}
-	})
-	b.Run("read_open", func(b *testing.B) {
-		x := coreTool(b, fuzzSpace(b), "read_open", nil)
-		if r, err := x.Call(context.Background(), inv("read_open", `{"path":"a.txt"}`), nil); r.IsError || err != nil {
-			b.Fatal(r, err)
-		}
-		for b.Loop() {
-			if r, err := x.Call(context.Background(), inv("read_open", `{"path":"a.txt"}`), nil); r.IsError || err != nil {
-				b.Fatal(r, err)
-			}
-		}
-	})
-}
 
 // BenchmarkPrepare measures what comes before the first call: reading the
 // manifest, compiling, and loading from the cache.

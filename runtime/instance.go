@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"math"
 	"os"
 	"reflect"
 	"time"
@@ -27,6 +28,7 @@ type instance struct {
 	guest     api.Module
 	memory    *linmem.Memory
 	globals   []api.MutableGlobal // in the order of the form's
+	functions [2]exported         // what calls call, once it was called
 	countdown api.MutableGlobal
 	ctx       context.Context // in which its guest runs; host functions find the lease through it
 	seat      seat
@@ -95,11 +97,61 @@ func (i *instance) reset() bool {
 	if !done.Dropped {
 		i.kept = min(i.kept, uint64(done.Private)*pageSize)
 	}
+	for n := range i.functions {
+		if stackOf(i.functions[n].Function) > keepStack {
+			i.functions[n] = exported{}
+		}
+	}
 	for n, g := range i.program.form.Globals {
 		i.globals[n].Set(g.Bits)
 	}
 	i.countdown.Set(uint64(i.program.form.Quantum))
 	return true
+}
+
+// exported is a function of the guest as the engine offers it. It has a stack of
+// its own and is not for two goroutines.
+type exported struct {
+	name string
+	api.Function
+}
+
+// function finds an exported function; nil if there is none. Making the engine's
+// object for it takes as long as a short call.
+func (i *instance) function(name string) api.Function {
+	for n := range i.functions {
+		switch f := &i.functions[n]; f.name {
+		case name:
+			return f.Function
+		case "":
+			if x := i.guest.ExportedFunction(name); x != nil {
+				*f = exported{name, x}
+				return x
+			}
+			return nil
+		}
+	}
+	return i.guest.ExportedFunction(name)
+}
+
+// keepStack is how much stack of its own a function may keep after a call, in
+// bytes. It starts with 10 KiB and doubles.
+const keepStack = 128 << 10
+
+// stackOf is the size of the stack that a function holds: that of its deepest
+// recursion so far, up to 80 MiB, and the engine gives none of it back. It does
+// not tell either, so the field is looked at; where there is no such field, the
+// function counts as too large to keep.
+func stackOf(f api.Function) int {
+	if f == nil {
+		return 0
+	}
+	if v := reflect.ValueOf(f); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		if s := v.Elem().FieldByName("stack"); s.IsValid() && s.Kind() == reflect.Slice {
+			return s.Len()
+		}
+	}
+	return math.MaxInt
 }
 
 // close gives the instance back to the system. Nothing of it may run.

@@ -156,11 +156,14 @@ func (l *lease) answer(maxOutput int64, function string, args ...uint64) ([]byte
 	return append([]byte(nil), p...), nil
 }
 
-// invoke calls an exported function that returns one number. The engine's
-// function objects live as long as a call only: each keeps the stack of its
-// deepest recursion, up to 80 MiB, and who knows how deep a guest went.
+// invoke calls an exported function that returns one number.
 func (l *lease) invoke(function string, args ...uint64) (uint64, error) {
-	f := l.guest.ExportedFunction(function)
+	var f api.Function
+	if l.inst != nil {
+		f = l.inst.function(function)
+	} else {
+		f = l.guest.ExportedFunction(function)
+	}
 	if f == nil {
 		return 0, tool.Errorf(tool.InvalidModule, "the module does not export %s", function)
 	}

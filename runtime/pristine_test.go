@@ -504,3 +504,19 @@ func TestFairQueue(t *testing.T) {
 		t.Errorf("afterwards %+v", a)
 	}
 }
+
+// TestStacksAreGivenBack recurses until there is no stack left, and wants none of
+// it kept. It fails where the engine no longer tells what a function holds.
+func TestStacksAreGivenBack(t *testing.T) {
+	e := newEngine(t, Options{})
+	good := load(t, e, hostile.Good()).(*module)
+	callOnce(good, 0)
+	if i := waits(good); i.functions[1].name != "wt_call" || stackOf(i.functions[1].Function) > keepStack {
+		t.Errorf("after a short call %s is kept with a stack of %d bytes", i.functions[1].name, stackOf(i.functions[1].Function))
+	}
+	m := load(t, e, hostile.WithLimits(find(t, "recursion"), "")).(*module)
+	code, text, _ := callOnce(m, 0)
+	if i := waits(m); i == nil || i.functions[1].name != "" {
+		t.Errorf("after an endless recursion (%s, %s) its function is kept", code, text)
+	}
+}
