@@ -20,6 +20,8 @@ import (
 	"time"
 )
 
+const modulePath = "github.com/wasmtools/wasmtools/"
+
 type report struct {
 	Commit  string    `json:"commit"`
 	Dirty   bool      `json:"dirty,omitempty"`
@@ -37,6 +39,7 @@ type machine struct {
 
 type job struct {
 	Name       string  `json:"name"`
+	Env        string  `json:"env,omitempty"`
 	Command    string  `json:"command"`
 	Seconds    float64 `json:"seconds"`
 	Passed     bool    `json:"passed"`
@@ -47,16 +50,18 @@ type job struct {
 
 // repetitions are test runs beyond what every change pays for.
 var repetitions = []job{
-	{Name: "file system races, 20 times", Command: "go test -count=20 -run TestFSCases/race ./cmd/wasmtools"},
-	{Name: "hostile guests, 10,000 calls each", Command: "go test -count=1 -timeout 60m -run TestHostile ./runtime -hostile 10000"},
-	{Name: "differential run of the rewriter, all spec tests", Command: "go test -count=1 -timeout 60m -run TestSpec ./runtime/rewrite -full"},
-	{Name: "everything under the race detector, three times", Command: "go test -race -count=3 -timeout 60m ./..."},
+	{Name: "file system races, 20 times", Command: "go test -count=20 -timeout 60m -run TestFSCases/race ./cmd/wasmtools"},
+	{Name: "hostile guests, 10,000 calls each", Env: "WASMTOOLS_HOSTILE=10000", Command: "go test -count=1 -timeout 300m -v -run TestHostileLeavesNothing ./runtime"},
+	{Name: "10^6 hand-overs with late stops", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -run TestLateStops ./runtime"},
+	{Name: "rewriter against the engine, everything", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m ./runtime/rewrite"},
+	{Name: "everything under the race detector", Command: "go test -race -count=1 -timeout 60m ./..."},
 }
 
 func main() {
 	log.SetFlags(0)
 	out := flag.String("o", "long.json", "where the report goes")
 	perTarget := flag.Duration("fuzz", 2*time.Minute, "time of each fuzz target")
+	parsers := flag.String("parsers", "2000000x", "time or executions of each fuzz target of the module parsers")
 	only := flag.String("run", "", "only jobs whose name matches this regexp")
 	flag.Parse()
 	filter, err := regexp.Compile(*only)
@@ -71,9 +76,13 @@ func main() {
 	r.Dirty = output("git", "status", "--porcelain", "--untracked-files=no") != ""
 	jobs := repetitions
 	for _, t := range fuzzTargets() {
+		howLong := perTarget.String()
+		if strings.HasSuffix(t.pkg, "/rewrite") || strings.HasSuffix(t.pkg, "/manifest") {
+			howLong = *parsers // they read a stranger's bytes first
+		}
 		jobs = append(jobs, job{
-			Name:    "fuzz " + t.pkg + " " + t.name,
-			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 %s", t.name, *perTarget, t.pkg),
+			Name:    "fuzz " + strings.TrimPrefix(t.pkg, modulePath) + " " + t.name,
+			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 %s", t.name, howLong, t.pkg),
 		})
 	}
 	for _, j := range jobs {
@@ -110,6 +119,10 @@ var (
 func (j *job) run(ctx context.Context) {
 	args := strings.Fields(j.Command)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1") // for the race detector
+	if j.Env != "" {
+		cmd.Env = append(cmd.Env, j.Env)
+	}
 	var buf bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &buf, &buf
 	began := time.Now()
