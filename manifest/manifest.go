@@ -27,7 +27,18 @@ type Manifest struct {
 	Version     string `json:"version"` // semantic version, no "v"
 	Description string `json:"description,omitempty"`
 	Tools       []Tool `json:"tools"`
+	Snapshot    string `json:"snapshot,omitempty"` // SnapshotOff, or "" for a snapshot wherever one can be made
 	Limits      Limits `json:"limits,omitzero"`
+}
+
+// SnapshotOff asks that every call initialises an instance of its own: for code
+// that reads the clock or draws random numbers while it starts and relies on
+// what it got.
+const SnapshotOff = "off"
+
+// FromSnapshot tells whether calls of a tool may begin at a snapshot.
+func (m Manifest) FromSnapshot(t Tool) bool {
+	return m.Snapshot != SnapshotOff && t.Snapshot != SnapshotOff
 }
 
 // Tool is one tool of a module. Its index in Manifest.Tools is the tool index
@@ -41,6 +52,7 @@ type Tool struct {
 	Mode         tool.Mode       `json:"mode,omitempty"`
 	Effects      tool.Effects    `json:"effects"`
 	Visibility   tool.Visibility `json:"visibility,omitempty"`
+	Snapshot     string          `json:"snapshot,omitempty"` // of this tool's calls, as in Manifest
 	Guidelines   []string        `json:"guidelines,omitempty"`
 	Packs        []string        `json:"packs,omitempty"`
 	Capabilities Capabilities    `json:"capabilities,omitzero"`

@@ -117,6 +117,9 @@ func (m *Manifest) check() error {
 	if len(m.Tools) == 0 || len(m.Tools) > maxTools {
 		return field("tools", "%d tools; a module has 1 to %d", len(m.Tools), maxTools)
 	}
+	if err := checkSnapshot("snapshot", m.Snapshot); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for i := range m.Tools {
 		t := &m.Tools[i]
@@ -130,6 +133,13 @@ func (m *Manifest) check() error {
 		seen[t.Name] = true
 	}
 	return m.Limits.check()
+}
+
+func checkSnapshot(name, value string) error {
+	if value != "" && value != SnapshotOff {
+		return field(name, "%q is not %q", clip(value), SnapshotOff)
+	}
+	return nil
 }
 
 func (l Limits) check() error {
@@ -173,6 +183,9 @@ func (t *Tool) check(at string) error {
 	case "", tool.Sequential, tool.Parallel:
 	default:
 		return field(at+"mode", "%q is neither %s nor %s", clip(string(t.Mode)), tool.Sequential, tool.Parallel)
+	}
+	if err := checkSnapshot(at+"snapshot", t.Snapshot); err != nil {
+		return err
 	}
 	switch t.Visibility {
 	case "", tool.Public, tool.Hidden:
@@ -379,8 +392,8 @@ func checkText(name, s string, limit int, lines bool) error {
 // The keys that each object of a manifest may have. A schema is free in its
 // keys, but even there none may stand twice.
 var (
-	topKeys   = keys("abi", "name", "version", "description", "tools", "limits")
-	toolKeys  = keys("name", "title", "description", "inputSchema", "outputSchema", "mode", "effects", "visibility", "guidelines", "packs", "capabilities")
+	topKeys   = keys("abi", "name", "version", "description", "tools", "limits", "snapshot")
+	toolKeys  = keys("name", "title", "description", "inputSchema", "outputSchema", "mode", "effects", "visibility", "guidelines", "packs", "capabilities", "snapshot")
 	capKeys   = keys("fs.read", "fs.write", "net", "env", "kv", "clock")
 	hostKeys  = keys("host", "methods", "private", "secrets")
 	credKeys  = keys("header", "secret", "format")

@@ -50,17 +50,33 @@ type Decision struct {
 	Why []string
 }
 
+const asksForNone = "it asks for no snapshot"
+
 // Decide tells what can be known of a module's decision without running any of
-// it: whether memory and globals are all of its state, and whether it asks for
-// no snapshot. Whether its initialisation can be frozen shows when it is first
-// called.
+// it: whether memory and globals are all of its state, and whether its manifest
+// asks for no snapshot. Whether its initialisation can be frozen, and a warm-up
+// is answered, shows when it is first called.
 func Decide(wasm []byte) (Decision, error) {
 	m, err := rewrite.Decode(wasm)
 	if err != nil {
 		return Decision{}, err
 	}
 	ok, why := rewrite.Resettable(m)
-	return Decision{Snapshot: ok, InPlace: ok, Why: why}, nil
+	if raw, err := manifest.Extract(wasm); ok && err == nil {
+		about, err := manifest.Parse(raw)
+		if err != nil {
+			return Decision{}, err
+		}
+		off := 0
+		for _, t := range about.Tools {
+			if !about.FromSnapshot(t) {
+				off++
+				why = append(why, t.Name+": "+asksForNone)
+			}
+		}
+		ok = off < len(about.Tools)
+	}
+	return Decision{Snapshot: ok, WarmedUp: ok, InPlace: ok, Why: why}, nil
 }
 
 // formVersion stands for everything here that shapes a form. A change of what
@@ -109,7 +125,7 @@ func (e *Engine) shape(ctx context.Context, m *module, freeze bool) (*form, erro
 		f.Decision.Why = why
 		err = e.validate(ctx, code)
 	} else if !freeze {
-		f.Decision.Why = []string{"the module asks for no snapshot"}
+		f.Decision.Why = []string{asksForNone}
 		err = e.validate(ctx, code)
 	} else {
 		start, err = e.start(ctx, m, original, f)

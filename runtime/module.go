@@ -64,8 +64,10 @@ func (m *module) Run(ctx context.Context, call *hostfuncs.Call) (r tool.Result, 
 	return r, u, nil
 }
 
-// freezes tells whether calls of a tool begin at a snapshot.
-func (m *module) freezes(index int) bool { return true }
+// freezes tells whether calls of a tool begin at a snapshot, if one can be made.
+func (m *module) freezes(index int) bool {
+	return index < len(m.manifest.Tools) && m.manifest.FromSnapshot(m.manifest.Tools[index])
+}
 
 // call runs body with an instance that stands where calls begin, and returns
 // what it made of it. It is the frame of every run of guest code.

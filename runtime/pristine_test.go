@@ -520,3 +520,61 @@ func TestStacksAreGivenBack(t *testing.T) {
 		t.Errorf("after an endless recursion (%s, %s) its function is kept", code, text)
 	}
 }
+
+// TestSnapshotOff has a guest whose two tools tell what was drawn at random while
+// it was initialised: with a snapshot the same every time, without never.
+func TestSnapshotOff(t *testing.T) {
+	about := func(module, first, second string) []byte {
+		one := func(name, snapshot string) string {
+			return `{"name":"` + name + `","description":"Tells.","inputSchema":{"type":"object"},"effects":["read"]` + snapshot + `}`
+		}
+		return []byte(`{"abi":1,"name":"off","version":"1.0.0","tools":[` + one("a", first) + `,` + one("b", second) + `]` + module + `}`)
+	}
+	guest := func(manifestJSON []byte) []byte {
+		const text = `{"content":[{"type":"text","text":"--------"}]}`
+		at := int32(hostile.AnswerAt + strings.Index(text, "-"))
+		// Eight letters from eight random bytes: 'a' + (byte & 15).
+		start := wasmasm.Code{}.I32Const(512).I32Const(8).Call(0).Drop()
+		for i := range int32(8) {
+			start = start.I32Const(at+i).I32Const(512+i).Op(0x2d, 0, 0).I32Const(15).Op(0x71).I32Const('a').I32Add().Op(0x3a, 0, 0)
+		}
+		m := &wasmasm.Module{
+			Imports: []wasmasm.Import{{Module: wasiModule, Name: "random_get", Type: wasmasm.FuncType{Params: []byte{wasmasm.I32, wasmasm.I32}, Results: []byte{wasmasm.I32}}}},
+			Memory:  &wasmasm.Limits{Min: 1, Max: -1},
+			Data:    []wasmasm.Data{{Offset: hostile.AnswerAt, Bytes: []byte(text)}},
+			Funcs: []wasmasm.Func{
+				{Type: wasmasm.FuncType{Params: []byte{wasmasm.I32}, Results: []byte{wasmasm.I32}}, Body: wasmasm.Code{}.I32Const(2048), Export: "wt_alloc"},
+				{Type: wasmasm.FuncType{Params: []byte{wasmasm.I32, wasmasm.I32}, Results: []byte{wasmasm.I64}}, Body: wasmasm.Code{}.Packed(hostile.AnswerAt, uint32(len(text))), Export: "wt_call"},
+				{Body: start, Export: "_initialize"},
+			},
+			Customs: []wasmasm.Custom{{Name: manifest.Section, Data: manifestJSON}},
+		}
+		return m.Encode()
+	}
+	const off = `,"snapshot":"off"`
+	e := newEngine(t, Options{})
+	for _, c := range []struct {
+		name, module, first, second string
+		same                        [2]bool
+		decision                    string
+	}{
+		{"everywhere", "", "", "", [2]bool{true, true}, "reset in place"},
+		{"off for the module", off, "", "", [2]bool{}, "each call initialises"},
+		{"off for one tool", "", "", off, [2]bool{true, false}, "b: it asks for no snapshot"},
+	} {
+		wasm := guest(about(c.module, c.first, c.second))
+		m := load(t, e, wasm)
+		for index, same := range c.same {
+			_, a, err := callOnce(m, index)
+			if err != nil || len(a) != 8 || strings.Contains(a, "-") {
+				t.Fatalf("%s: %q, %v", c.name, a, err)
+			}
+			if _, b, _ := callOnce(m, index); (a == b) != same {
+				t.Errorf("%s, tool %d: %q, then %q", c.name, index, a, b)
+			}
+		}
+		if d, err := Decide(wasm); err != nil || !strings.Contains(d.String(), c.decision) {
+			t.Errorf("%s: Decide = %s, %v; want %q", c.name, d, err, c.decision)
+		}
+	}
+}

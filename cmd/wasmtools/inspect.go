@@ -28,6 +28,7 @@ type inspection struct {
 	Imports  []string           `json:"imports"`
 	Exports  []string           `json:"exports"`
 	Memory   string             `json:"memory,omitempty"`
+	Sandbox  string             `json:"sandbox,omitempty"`
 	Accepted bool               `json:"accepted"`
 	Refusal  string             `json:"refusal,omitempty"`
 }
@@ -101,6 +102,11 @@ func inspect(file string) (*inspection, error) {
 			in.Manifest, in.Kind = &m, fmt.Sprintf("native module, guest ABI %d", m.ABI)
 		}
 	}
+	if in.Manifest != nil {
+		if d, err := runtime.Decide(code); err == nil {
+			in.Sandbox = d.String()
+		}
+	}
 	if err := runtime.Check(code); err != nil {
 		in.Refusal = err.Error()
 	} else {
@@ -136,6 +142,9 @@ func (in *inspection) print(w io.Writer) error {
 	}
 	if in.Memory != "" {
 		row("memory", "%s", in.Memory)
+	}
+	if in.Sandbox != "" {
+		row("sandbox", "%s", in.Sandbox)
 	}
 	for _, i := range in.Imports {
 		row("import", "%s", i)
