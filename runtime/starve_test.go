@@ -20,6 +20,10 @@ import (
 const starveEnv = "WASMTOOLS_TEST_STARVE"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(bareEnv) != "" {
+		bare()
+		os.Exit(0)
+	}
 	if os.Getenv(starveEnv) != "" {
 		var procs, guests, rate int
 		if _, err := fmt.Sscan(os.Getenv(starveEnv), &procs, &guests, &rate); err != nil {
