@@ -100,7 +100,7 @@ func (c *argumentChecker) invalid(name string, args json.RawMessage, faults []fa
 	if len(received) > maxEcho {
 		received = strings.ToValidUTF8(received[:maxEcho], "") + fmt.Sprintf("... (%d bytes in all)", len(args))
 	}
-	fmt.Fprintf(&b, "\nschema: %s\nreceived: %s\n", c.raw, received)
+	fmt.Fprintf(&b, "\nschema: %s\nreceived: %s", c.raw, received)
 	return (&tool.Error{Code: tool.SchemaInvalid, Text: b.String()}).
 		WithNext("mend every fault listed, then call again").With("faults", list)
 }

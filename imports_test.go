@@ -22,7 +22,10 @@ var layers = [][]string{
 	{"manifest", "workspace", "secret", "guest-sdk/...", "tools-wasm", "tools-wasm/alias"},
 	{"workspace/search", "hostfuncs/httpfetch"},
 	{"hostfuncs"},
+	{"hostfuncs/kvstore"},
 	{"runtime/rewrite", "runtime/linmem"},
+	{"runtime/wasihost"},
+	{"runtime/extism", "runtime/wasicmd"},
 	{"runtime"},
 	{"catalog", "approval"},
 	{""}, // the library's front door
@@ -169,4 +172,37 @@ func matchAny(patterns []string, pkg string) bool {
 		}
 	}
 	return false
+}
+
+// TestRationale: every direct dependency has a line in RATIONALE.md, and no
+// line speaks of one that is gone.
+func TestRationale(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("RATIONALE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := map[string]bool{}
+	for line := range strings.Lines(string(mod)) {
+		f := strings.Fields(line)
+		if len(f) >= 2 && f[0] == "require" {
+			f = f[1:]
+		}
+		if len(f) >= 2 && strings.HasPrefix(f[1], "v") && strings.Contains(f[0], ".") && !strings.Contains(line, "// indirect") {
+			direct[f[0]] = true
+		}
+	}
+	for m := range direct {
+		if !strings.Contains(string(page), "| "+m+" |") {
+			t.Errorf("RATIONALE.md does not say what %s saves us", m)
+		}
+	}
+	for line := range strings.Lines(string(page)) {
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && strings.Contains(cell, ".") && strings.Contains(cell, "/") && !direct[cell] {
+			t.Errorf("RATIONALE.md speaks of %s, which go.mod does not require directly", cell)
+		}
+	}
 }

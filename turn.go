@@ -139,7 +139,7 @@ func (t *Turn) resolve(req Request) (*target, error) {
 		switch {
 		case known && ok && it.State == catalog.Exposed && err != nil:
 			e := tool.AsError(err)
-			e.Text += fmt.Sprintf("\nschema of %s: %s\n", to, it.Definition.Input)
+			e.Text += fmt.Sprintf("\nschema of %s: %s", to, it.Definition.Input)
 			return nil, e
 		case known && ok && err == nil:
 			args = mapped

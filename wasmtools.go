@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
+	"github.com/wasmtools/wasmtools/hostfuncs/kvstore"
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime"
 	"github.com/wasmtools/wasmtools/tool"
@@ -41,9 +43,9 @@ type Options struct {
 	// ApprovalTTL bounds how long a ticket waits; 0 means [approval.TTL].
 	ApprovalTTL time.Duration
 
-	// StateDir and CacheDir hold locks and keys, and compiled modules. Empty
-	// means that locks hold only within this process, and that every process
-	// compiles anew.
+	// StateDir and CacheDir hold locks, keys and what modules keep, and compiled
+	// modules. Empty means that locks hold only within this process, that nothing
+	// is kept, and that every process compiles anew.
 	StateDir, CacheDir string
 
 	// HTTP fetches for tools that were granted hosts. Nil means this package's
@@ -179,7 +181,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			s.sources = append(s.sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
 				Source: tool.Installed, Workspace: s.files,
 				Grant: func(name string) hostfuncs.Grant { return grants[i][name] },
-				HTTP:  o.HTTP, Env: o.Env,
+				HTTP:  o.HTTP, Env: o.Env, KV: o.kv(m, s.files),
 			})...))
 		}
 		s.sources = append(s.sources, o.Sources...)
@@ -189,6 +191,14 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	opened = true
 	return r, nil
+}
+
+// kv is what a module keeps in a workspace between calls; nil without a folder.
+func (o Options) kv(m runtime.Module, w *workspace.Workspace) hostfuncs.Store {
+	if o.StateDir == "" {
+		return nil
+	}
+	return kvstore.Open(filepath.Join(o.StateDir, "kv")).Store(m.Digest(), w.RealPath())
 }
 
 // granted is what each tool of m may do.
@@ -245,7 +255,7 @@ func (r *Runtime) Decide(ticket string, d approval.Decision) error {
 
 // Facts are what a turn is frozen with.
 type Facts struct {
-	Workspace string // by name; "" means the first one
+	Workspace string `json:"workspace,omitempty"` // by name; "" means the first one
 }
 
 // Begin freezes the facts of one model step and the list of its tools.

@@ -83,7 +83,7 @@ func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 		list[len(list)-1].Detail = r.PlainText()
 	}
 	d := userDirs()
-	for _, dir := range []struct{ what, path string }{{"state", d.state}, {"cache", d.cache}} {
+	for _, dir := range []struct{ what, path string }{{"state", d.state}, {"folder", d.cache}} {
 		info, err := os.Stat(dir.path)
 		switch {
 		case err != nil:

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -27,13 +28,29 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot(os.Stdin, os.Stdout, os.Stderr)
-	err := root.ExecuteContext(ctx)
-	if ctx.Err() != nil {
-		return exitInterrupted
+	done := make(chan error, 1)
+	go func() { done <- newRoot(os.Stdin, os.Stdout, os.Stderr).ExecuteContext(ctx) }()
+	select {
+	case err := <-done:
+		if ctx.Err() != nil {
+			return exitInterrupted
+		}
+		return report(os.Stderr, err)
+	case <-ctx.Done():
 	}
-	return report(os.Stderr, err)
+	// What runs ends with the context. A read of standard input or of a FIFO does
+	// not, and nothing is lost by leaving it; a second signal ends the program at
+	// once.
+	stop()
+	select {
+	case <-done:
+	case <-time.After(shutdownGrace):
+	}
+	return exitInterrupted
 }
+
+// shutdownGrace is how long an interrupted command may take to end its calls.
+const shutdownGrace = 2 * time.Second
 
 // newRoot builds the command tree over the given streams.
 func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
@@ -51,8 +68,10 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 	root.SetErr(errOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().BoolP("quiet", "q", false, "print nothing on stderr but errors")
+	root.PersistentFlags().BoolP("verbose", "v", false, "say on stderr how long calls took")
+	root.PersistentFlags().Bool("no-input", false, "never ask on the terminal (for scripts; what needs a person ends with exit code 4)")
 	root.AddCommand(
-		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newVersion(),
+		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newVersion(), newMan(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -28,11 +28,15 @@ func (f *runtimeFlags) add(c *cobra.Command) {
 // begin opens the runtime that the flags describe and begins its one turn. The
 // caller closes the runtime.
 func (f *runtimeFlags) begin(c *cobra.Command) (*wasmtools.Runtime, *wasmtools.Turn, error) {
+	return f.beginWith(c, wasmtools.Facts{})
+}
+
+func (f *runtimeFlags) beginWith(c *cobra.Command, facts wasmtools.Facts) (*wasmtools.Runtime, *wasmtools.Turn, error) {
 	rt, err := f.open(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	turn, err := rt.Begin(c.Context(), wasmtools.Facts{})
+	turn, err := rt.Begin(c.Context(), facts)
 	if err != nil {
 		return nil, nil, errors.Join(err, rt.Close())
 	}
@@ -80,6 +84,9 @@ func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
 		named = os.Getenv("WASMTOOLS_WORKSPACE")
 	}
 	if named != "" {
+		if _, err := os.Stat(named); err != nil {
+			return "", usageError{fmt.Errorf("the workspace %s cannot be used: %w; name a directory that exists with --workspace", named, errors.Unwrap(err))}
+		}
 		if wide, what := tooWide(named); wide {
 			notice(c)("warning: the workspace is " + what + "; tools see everything below it")
 		}
@@ -133,6 +140,14 @@ func noticeWriter(c *cobra.Command) io.Writer {
 		return io.Discard
 	}
 	return c.ErrOrStderr()
+}
+
+// verbose returns a function that prints a remark on stderr if -v was given.
+func verbose(c *cobra.Command) func(string) {
+	if on, _ := c.Flags().GetBool("verbose"); on {
+		return notice(c)
+	}
+	return func(string) {}
 }
 
 // notice returns a function that prints a remark for a person on stderr.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,8 @@ The arguments are a JSON object, "-" for standard input, or "@file". The text
 goes to stdout; with --json one line {"content","structuredContent","isError","code"}.
 
 Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
-5 the tool returned an error, 7 a limit was hit, 130 interrupted, 1 anything else.`,
+5 the tool returned an error, 6 a module is not what it should be, 7 a limit was
+hit, 130 interrupted, 1 anything else.`,
 		Example: `  wasmtools run grep '{"pattern":"func main"}'
   wasmtools run --approve all write_file '{"path":"a.txt","content":"hi\n"}'`,
 		Args: args(cobra.RangeArgs(1, 2)),
@@ -42,7 +44,9 @@ Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
 				return err
 			}
 			defer rt.Close()
+			began := time.Now()
 			out := turn.Call(c.Context(), []wasmtools.Request{{Tool: a[0], Arguments: arguments}})[0]
+			verbose(c)(fmt.Sprintf("%s took %s", out.Tool, roundTime(time.Since(began))))
 			if err := printResult(c.OutOrStdout(), out.Result, asJSON); err != nil {
 				return err
 			}

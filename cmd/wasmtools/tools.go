@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -25,19 +29,32 @@ type toolJSON struct {
 func newTools() *cobra.Command {
 	var f runtimeFlags
 	var asJSON bool
+	var explain, facts string
 	c := &cobra.Command{
 		Use:   "tools [flags]",
 		Short: "List every registered tool with its state and, if it is not shown, the reason",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			rt, turn, err := f.begin(c)
+			turnFacts, err := readFacts(facts)
+			if err != nil {
+				return err
+			}
+			rt, turn, err := f.beginWith(c, turnFacts)
 			if err != nil {
 				return err
 			}
 			defer rt.Close()
+			items := turn.List()
+			if explain != "" {
+				i := slices.IndexFunc(items, func(it catalog.Item) bool { return it.Definition.Name == explain })
+				if i < 0 {
+					return fmt.Errorf("no tool is named %s; wasmtools tools lists them", tool.QuotePath(explain))
+				}
+				items = items[i : i+1]
+			}
 			if asJSON {
 				list := []toolJSON{}
-				for _, it := range turn.List() {
+				for _, it := range items {
 					o := it.Tool.Origin()
 					list = append(list, toolJSON{it.Definition, string(o.Source), o.Module, it.State, it.Code, it.Reason})
 				}
@@ -47,7 +64,7 @@ func newTools() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "TOOL\tSOURCE\tSTATE\tEFFECTS\tWHAT IT IS FOR")
-			for _, it := range turn.List() {
+			for _, it := range items {
 				why := firstSentence(it.Definition.Description)
 				if it.Reason != "" {
 					why = fmt.Sprintf("%s: %s", it.Code, it.Reason)
@@ -59,7 +76,27 @@ func newTools() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as one JSON document")
+	c.Flags().StringVar(&explain, "explain", "", "only this tool: its state and the reason")
+	c.Flags().StringVar(&facts, "turn", "", "the list of a turn with the facts in this JSON file ({\"workspace\": name}); unknown members are errors")
 	return c
+}
+
+// readFacts reads the facts of a turn; no file means none.
+func readFacts(file string) (wasmtools.Facts, error) {
+	var f wasmtools.Facts
+	if file == "" {
+		return f, nil
+	}
+	p, err := os.ReadFile(file)
+	if err != nil {
+		return f, usageError{err}
+	}
+	d := json.NewDecoder(bytes.NewReader(p))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return f, usageError{fmt.Errorf("%s: %w", file, err)}
+	}
+	return f, nil
 }
 
 // firstSentence cuts a description for a table; a module wrote it, so it is

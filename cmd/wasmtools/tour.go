@@ -87,10 +87,10 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		{"Find a file by name", "read_discover", map[string]any{"mode": "locate", "query": filepath.Base(sample.name)}, ""},
 		{"Search every file", "grep", map[string]any{"pattern": `\b(func|def|class|import|the)\b`, "mode": "content", "limit": 5}, ""},
 		{"Read part of a file", "read_open", map[string]any{"path": sample.name, "selection": map[string]any{"lines": map[string]any{"start": 1, "end": 3}}}, ""},
-		{"Create a file: the change is shown, then made", "write_file", map[string]any{"path": "tour/notes.txt", "content": "one\ntwo\nthree\n"}, ""},
-		{"Edit it: only the bytes that were named change", "replace_block", map[string]any{"path": "tour/notes.txt", "old": "two", "new": "2"}, ""},
+		{"Create a file: the change is shown, then made", "write_file", map[string]any{"path": sample.own + "/notes.txt", "content": "one\ntwo\nthree\n"}, ""},
+		{"Edit it: only the bytes that were named change", "replace_block", map[string]any{"path": sample.own + "/notes.txt", "old": "two", "new": "2"}, ""},
 		{"Try to leave the workspace by a path", "read_open", map[string]any{"path": "../outside/secret.txt"}, tool.OutsideRoot},
-		{"Try to leave it through a link that stands in the tree", "read_open", map[string]any{"path": "tour-link/secret.txt"}, tool.OutsideRoot},
+		{"Try to leave it through a link that stands in the tree", "read_open", map[string]any{"path": sample.link + "/secret.txt"}, tool.OutsideRoot},
 		{"Run a stranger's guest that loops for ever", "loop_for_ever", map[string]any{}, tool.Timeout},
 	} {
 		arguments, err := json.Marshal(s.args)

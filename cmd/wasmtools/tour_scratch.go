@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/wasmtools/wasmtools/workspace"
 )
 
 // Bounds on what the tour copies: enough for a look, quick on any tree.
@@ -16,10 +22,12 @@ const (
 	maxTourFileSize = 1 << 20
 )
 
-// tourSample is what was copied, and one text file of it to read.
+// tourSample is what was copied, and the names that the tour uses in it.
 type tourSample struct {
 	files int
-	name  string // with '/'
+	name  string // a text file to read, with '/'
+	own   string // a folder that the tour makes
+	link  string // a link that leads out
 }
 
 var errEnough = errors.New("enough copied")
@@ -36,6 +44,9 @@ func layScratch(dir, tree, outside string) (tourSample, error) {
 	}
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return s, err
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return s, fmt.Errorf("%s is not a directory; name the tree that the tour shall look at", dir)
 	}
 	var copied int64
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -56,6 +67,9 @@ func layScratch(dir, tree, outside string) (tourSample, error) {
 			}
 			return os.Mkdir(filepath.Join(tree, rel), 0o700)
 		}
+		if workspace.IsTemp(d.Name()) {
+			return nil // of an unfinished commit; tools do not open it
+		}
 		info, err := d.Info()
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxTourFileSize {
 			return nil
@@ -69,7 +83,7 @@ func layScratch(dir, tree, outside string) (tourSample, error) {
 		}
 		s.files++
 		copied += n
-		if s.name == "" || betterSample(rel, s.name) {
+		if (s.name == "" || betterSample(rel, s.name)) && isText(filepath.Join(tree, rel)) {
 			s.name = filepath.ToSlash(rel)
 		}
 		return nil
@@ -78,13 +92,42 @@ func layScratch(dir, tree, outside string) (tourSample, error) {
 		return s, err
 	}
 	if s.name == "" {
-		s.name = "hello.txt"
-		if err := os.WriteFile(filepath.Join(tree, s.name), []byte("the tour found no file to copy,\nso it made this one\n"), 0o600); err != nil {
+		s.name = unused(tree, "hello") + ".txt"
+		if err := os.WriteFile(filepath.Join(tree, s.name), []byte("the tour found no text to show,\nso it made this file\n"), 0o600); err != nil {
 			return s, err
 		}
-		s.files = 1
+		s.files++
 	}
-	return s, os.Symlink(outside, filepath.Join(tree, "tour-link"))
+	s.own, s.link = unused(tree, "tour"), unused(tree, "tour-link")
+	return s, os.Symlink(outside, filepath.Join(tree, s.link))
+}
+
+// unused is name, or name with a number if something of that name is there.
+func unused(tree, name string) string {
+	for n := 0; ; n++ {
+		try := name
+		if n > 0 {
+			try += strconv.Itoa(n)
+		}
+		if _, err := os.Lstat(filepath.Join(tree, try)); errors.Is(err, fs.ErrNotExist) {
+			return try
+		}
+	}
+}
+
+// isText reports whether a file begins like text.
+func isText(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 1024)
+	n, _ := io.ReadFull(f, head)
+	for n > 0 && !utf8.Valid(head[:n]) && len(head)-n < utf8.UTFMax {
+		n-- // a character may be cut at the end
+	}
+	return n > 0 && utf8.Valid(head[:n]) && bytes.IndexByte(head[:n], 0) < 0
 }
 
 // betterSample prefers a README, at the top.
