@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"math"
 	"runtime"
 	"unsafe"
 )
@@ -60,6 +61,15 @@ func hostLog(level uint32, text string) int64
 // that is passed as an argument stays good for the time of the call.
 type wasmABI struct{}
 
+// word gives a number to the host that it refuses if ours does not fit, where
+// uint32 alone would give another number.
+func word(n int) uint32 {
+	if n < 0 || int64(n) > math.MaxUint32 {
+		return math.MaxUint32
+	}
+	return uint32(n)
+}
+
 func ptr(p []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(p)) }
 
 func (wasmABI) ResultRead(buf []byte, off int) int64 {
@@ -84,14 +94,14 @@ func (wasmABI) Rename(from, to string, flags int) int64 {
 	return hostRename(from, to, uint32(flags))
 }
 func (wasmABI) Mkdir(path string) int64 { return hostMkdir(path) }
-func (wasmABI) Diff(limit int) int64    { return hostDiff(uint32(limit)) }
+func (wasmABI) Diff(limit int) int64    { return hostDiff(word(limit)) }
 func (wasmABI) Discard() int64          { return hostDiscard() }
 func (wasmABI) Search(req []byte) int64 { return hostSearch(ptr(req), uint32(len(req))) }
 func (wasmABI) Log(level int, text string) int64 {
-	return hostLog(uint32(level), text)
+	return hostLog(word(level), text)
 }
 func (wasmABI) Emit(stream int, data []byte) int64 {
-	return hostEmit(uint32(stream), ptr(data), uint32(len(data)))
+	return hostEmit(word(stream), ptr(data), uint32(len(data)))
 }
 func (wasmABI) Progress(done, total int64, note string) int64 {
 	return hostProgress(done, total, note)

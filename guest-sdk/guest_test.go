@@ -29,6 +29,10 @@ func init() {
 		Hidden: true, Guidelines: []string{"g"}, Packs: []string{"p"}, Read: []string{"**"}, Write: []string{"a/**"},
 		Call: func(c *guest.Call) (guest.Result, error) { return run(c) },
 	})
+	guest.Add(guest.Tool{Name: "numbers", Description: "Takes numbers.", Input: `{"type":"object","properties":{
+		"n":{"type":"integer"},"f":{"type":"number"},"o":{"type":"object","properties":{"n":{"type":["integer","null"]}}},
+		"l":{"type":"array","items":{"type":"integer"}},"b":{"type":["integer","number"]}}}`,
+		Call: func(c *guest.Call) (guest.Result, error) { return guest.Text("ran"), nil }})
 	guest.Add(guest.Tool{Name: "u", Description: "Does.", Input: open, Call: func(c *guest.Call) (guest.Result, error) { return guest.Text("u"), nil }})
 }
 
@@ -54,7 +58,7 @@ func TestManifest(t *testing.T) {
 		m.Limits != (manifest.Limits{MemoryMiB: 1, TimeMS: 2, OutputKiB: 3, HostCalls: 4, Concurrency: 5}) {
 		t.Errorf("manifest %s", guest.Manifest())
 	}
-	if len(m.Tools) != 2 || !reflect.DeepEqual(m.Tools[0], want) {
+	if len(m.Tools) != 3 || !reflect.DeepEqual(m.Tools[0], want) {
 		t.Errorf("tool %+v, want %+v", m.Tools[0], want)
 	}
 }
@@ -340,4 +344,28 @@ func FuzzBase64(f *testing.F) {
 			t.Fatalf("%x is written as %s", p, r.Content[0].Data)
 		}
 	})
+}
+
+// TestIntegersOutOfRange: a tool that asks for an integer never sees one that no
+// int64 holds, wherever it stands; a number that may be none is its own affair.
+func TestIntegersOutOfRange(t *testing.T) {
+	h := guesttest.New()
+	for args, path := range map[string]string{
+		`{"n":9223372036854775808}`:                "$.n is 9223372036854775808, past the end",
+		`{"n":-9223372036854775809}`:               "$.n is -9223372036854775809, below",
+		`{"n":1e300}`:                              "$.n is 1e300",
+		`{"o":{"n":1e19}}`:                         "$.o.n is 1e19",
+		`{"l":[1,2,99999999999999999999]}`:         "$.l[2] is 99999999999999999999",
+		`{"n":1` + strings.Repeat("0", 9000) + `}`: "$.n is 1000",
+	} {
+		r := h.Call("numbers", args)
+		if r.Meta.Code != string(guest.InvalidArguments) || !strings.Contains(r.Text(), path) || len(r.Text()) > 500 {
+			t.Errorf("%.40s: code %q, text %.600q; want invalid_arguments with %q", args, r.Meta.Code, r.Text(), path)
+		}
+	}
+	for _, args := range []string{`{"n":9223372036854775807}`, `{"n":1e18}`, `{"f":1e300}`, `{"b":1e300}`, `{"o":{"n":null}}`, `{"other":1e300}`, `{"l":[]}`} {
+		if r := h.Call("numbers", args); r.Text() != "ran" {
+			t.Errorf("%s: %s", args, r.Text())
+		}
+	}
 }

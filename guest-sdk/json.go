@@ -64,19 +64,12 @@ func (v Value) Text() (string, bool) { return v.text, v.kind == StringKind }
 func (v Value) Bool() (value, ok bool) { return v.yes, v.kind == BoolKind }
 
 // Int returns a number that is a whole one, in any spelling (1, 1.0, 1e3), as
-// JSON Schema's integer has it. Beyond 2^53 only plain digits are exact.
+// JSON Schema's integer has it. It is not ok for one that no int64 holds; where
+// a tool's input schema asks for an integer, the SDK refuses such arguments with
+// invalid_arguments before the tool runs.
 func (v Value) Int() (int64, bool) {
-	if v.kind != NumberKind {
-		return 0, false
-	}
-	if n, err := strconv.ParseInt(v.text, 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(v.text, 64)
-	if err != nil || f < -1<<53 || f > 1<<53 || f != float64(int64(f)) {
-		return 0, false
-	}
-	return int64(f), true
+	n, _, ok := v.whole()
+	return n, ok
 }
 
 // Float returns the value of a number.

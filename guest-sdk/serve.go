@@ -73,6 +73,9 @@ func serve(host ABI, req []byte) (res Result) {
 	if c.Args.Kind() != ObjectKind {
 		return ErrorResult(c.Invalid(Fault{"$", "is not an object"}))
 	}
+	if faults := beyondInt(nil, "$", registered.schemas[r.tool], c.Args); faults != nil {
+		return ErrorResult(outOfRange(faults))
+	}
 	res, err = c.tool.Call(c)
 	if err != nil {
 		return ErrorResult(err)

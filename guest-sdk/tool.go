@@ -57,8 +57,9 @@ type Tool struct {
 }
 
 var registered struct {
-	module Module
-	tools  []Tool
+	module  Module
+	tools   []Tool
+	schemas []Value // of the arguments, parsed once
 }
 
 // Describe sets what the module says about itself. Call it from an init function.
@@ -84,7 +85,9 @@ func Add(t Tool) {
 	if t.Call == nil {
 		panic("guest.Add: " + t.Name + " has no Call")
 	}
+	input, _ := Parse([]byte(t.Input)) // missing if there is none
 	registered.tools = append(registered.tools, t)
+	registered.schemas = append(registered.schemas, input)
 }
 
 // Tools returns the registered tools in the order of their indexes.

@@ -38,6 +38,10 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 	if strings.HasSuffix(strings.ToLower(info.Path), ".ipynb") && !sel.Exists() {
 		return guest.Result{}, f.notText(kindNotebook)
 	}
+	if sel.Get("pages").Exists() {
+		return guest.Result{}, guest.FailPath(guest.InvalidArguments, path, "pages are for PDF documents; this is a text file").
+			WithNext(`use {"lines":{"start":1}}, or leave selection away`)
+	}
 	if n <= len(f.enc.mark()) {
 		return f.empty(sel)
 	}
@@ -46,9 +50,6 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 		return f.showRange(sel.Get("range"))
 	case sel.Get("section").Exists():
 		return f.showSection(sel.Get("section").Get("heading").TextOr(""))
-	case sel.Get("pages").Exists():
-		return guest.Result{}, guest.FailPath(guest.InvalidArguments, path, "pages are for PDF documents; this is a text file").
-			WithNext(`use {"lines":{"start":1}}, or leave selection away`)
 	}
 	first, last := int64(1), int64(maxLine)
 	if l := sel.Get("lines"); l.Exists() {

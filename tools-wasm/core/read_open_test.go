@@ -355,3 +355,25 @@ func FuzzCountByte(f *testing.F) {
 		}
 	})
 }
+
+// TestReadOpenHugeSelections: a selection over every number is past the end, and
+// so is one that only a 64-bit number holds; none is taken for left away.
+func TestReadOpenHugeSelections(t *testing.T) {
+	h := guesttest.New()
+	h.Put("f", "one\ntwo\n")
+	h.Put("empty", "")
+	for _, n := range []string{"9223372036854775808", "1e300", "9223372036854775807", "9223372036854775806", "1e18", "4611686018427387905"} {
+		for _, sel := range []string{`{"lines":{"start":N}}`, `{"lines":{"start":N,"end":9223372036854775807}}`, `{"range":{"offset":N,"length":1}}`, `{"range":{"offset":N,"length":9223372036854775807}}`, `{"pages":{"start":N}}`} {
+			if strings.HasSuffix(n, "8") && strings.Contains(sel, `"end"`) {
+				continue // the end lies before it
+			}
+			for _, file := range []string{"f", "empty"} {
+				wantError(t, h.Call("read_open", `{"path":"`+file+`","selection":`+strings.ReplaceAll(sel, "N", n)+`}`), guest.InvalidArguments)
+			}
+		}
+	}
+	for _, sel := range []string{`{"lines":{"start":1,"end":1e300}}`, `{"range":{"offset":0,"length":1e300}}`} {
+		wantError(t, h.Call("read_open", `{"path":"f","selection":`+sel+`}`), guest.InvalidArguments, "1e300")
+	}
+	wantError(t, h.Call("read_open", `{"path":"empty","selection":{"pages":{"start":1}}}`), guest.InvalidArguments, "pages")
+}

@@ -134,6 +134,12 @@ func TestGrep(t *testing.T) {
 	wantError(t, h.Call("grep", args("pattern", "func", "offset", 9)), guest.InvalidArguments, "2 files")
 	wantError(t, h.Call("grep", args("pattern", "func", "offset", 9, "mode", "content")), guest.InvalidArguments, "3 matches")
 	wantError(t, h.Call("grep", args("pattern", "func", "context", 2)), guest.SchemaInvalid, "$.context")
+	for _, n := range []string{"9223372036854775808", "1e300", "18446744073709551616"} {
+		for _, key := range []string{"offset", "limit", "context"} {
+			wantError(t, h.Call("grep", `{"pattern":"func","mode":"content","`+key+`":`+n+`}`), guest.InvalidArguments, "$."+key, n)
+		}
+		wantError(t, h.Call("read_discover", `{"mode":"list","max_results":`+n+`}`), guest.InvalidArguments, "$.max_results")
+	}
 }
 
 // TestGrepRequest checks that every argument reaches the host, and the shape of
