@@ -98,10 +98,20 @@ const argv = "args = [\"{argv...}\"]\ninput = \"{input}\"\n"
 // granted.
 func foreignTool(t testing.TB, e *Engine, code, sidecar []byte, name string, o ToolOptions) tool.Tool {
 	t.Helper()
+	return toolOf(t, foreignModule(t, e, code, sidecar), name, o)
+}
+
+func foreignModule(t testing.TB, e *Engine, code, sidecar []byte) Module {
+	t.Helper()
 	m, err := e.Load(context.Background(), code, LoadOptions{Sidecar: sidecar})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+func toolOf(t testing.TB, m Module, name string, o ToolOptions) tool.Tool {
+	t.Helper()
 	o.Source = tool.Installed
 	for i, have := range m.Manifest().Tools {
 		if have.Name == name {

@@ -37,20 +37,23 @@ type tree struct {
 	writing map[string]*content
 }
 
-// clean is the gate for every path: local, without anything that a later step
-// could read as a way out. dir says that the text demands a directory.
+// clean is the gate for every path: below the mount, without anything that a
+// later step could read as a way out. dir says that the text demands a
+// directory. The engine puts a slash before what is opened below the directory
+// that is the mount itself.
 func clean(p string) (name string, dir bool, errno sys.Errno) {
-	dir = strings.HasSuffix(p, "/") || p == "" || p == "."
+	dir = strings.HasSuffix(p, "/")
 	if strings.IndexByte(p, 0) >= 0 {
 		return "", false, sys.EINVAL
 	}
-	if name = path.Clean("./" + strings.TrimRight(p, "/")); p == "" {
-		name = "."
+	if name = strings.Trim(p, "/"); name == "" {
+		return ".", true, 0
 	}
-	if path.IsAbs(p) && p != "/" || !filepath.IsLocal(name) {
+	if !filepath.IsLocal(name) {
 		return "", false, sys.EPERM
 	}
-	return name, dir, 0
+	name = path.Clean(name)
+	return name, dir || name == ".", 0
 }
 
 // look is the way into every function that names something: it counts, checks
