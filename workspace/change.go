@@ -159,7 +159,7 @@ func readLimited(ctx context.Context, asked string, f file, size int64) ([]byte,
 
 // oldFile starts the change of an existing file.
 func oldFile(st stat) *change {
-	return &change{Write: tool.Write{Identity: st.id, Mode: st.fileMode(), Size: st.size}}
+	return &change{Write: tool.Write{Identity: st.id, Mode: st.fileMode(), Size: st.size}, size: st.size}
 }
 
 // writable checks everything that can forbid the writing of an existing file. It
@@ -172,7 +172,7 @@ func (o *Overlay) writable(pl place) (*change, error) {
 		return n.op, nil
 	}
 	if pl.st.nlink > 1 && !o.w.opts.AllowHardLinks {
-		return nil, tool.PathErrorf(tool.Denied, pl.asked, "the file has %d names (hard links); the other names may lie outside the workspace", pl.st.nlink).
+		return nil, tool.PathErrorf(tool.Permission, pl.asked, "the file has %d names (hard links); the other names may lie outside the workspace", pl.st.nlink).
 			WithNext("copy it to a new file and change that, or ask a person to allow hard links")
 	}
 	parent, name := split(pl.disk)
@@ -312,7 +312,7 @@ func (o *Overlay) Mkdir(ctx context.Context, path string) error {
 			if pl.st.typ == Dir {
 				return nil
 			}
-			return tool.PathErrorf(tool.Exists, path, "a %s of this name exists", pl.st.typ).WithNext("choose another name")
+			return tool.PathErrorf(tool.Exists, path, "a %s of this name exists", pl.st.typ.words()).WithNext("choose another name")
 		}
 		if err := o.guard(VerbWrite, pl.path, "", false, tool.Identity{}); err != nil {
 			return err

@@ -58,7 +58,7 @@ func (c *commit) checkUnit(u *unit) error {
 			if st, err := h.d.lstat(name); err == nil {
 				made := e.Op == tool.OpMkdir && st.typ == Dir // meanwhile, by another commit
 				if !made && !c.aliasMove(u, h, name, st) {
-					return mismatch(e.Path, "a %s of this name exists now", st.typ)
+					return mismatch(e.Path, "a %s of this name exists now", st.typ.words())
 				}
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return fail(e.Path, err)
@@ -79,7 +79,7 @@ func (c *commit) checkUnit(u *unit) error {
 	u.st = st
 	switch {
 	case !sameID(st.id, e.Identity):
-		return mismatch(path, "another %s stands there now", st.typ)
+		return mismatch(path, "another %s stands there now", st.typ.words())
 	case !c.w.sameMount(st):
 		return pathError(path, errOtherMount)
 	case st.fileMode() != e.Mode:
@@ -90,7 +90,7 @@ func (c *commit) checkUnit(u *unit) error {
 		case st.typ != File:
 			return pathError(path, errNotRegular)
 		case st.nlink > 1 && !c.w.opts.AllowHardLinks:
-			return tool.PathErrorf(tool.Denied, path, "the file has %d names (hard links) now", st.nlink)
+			return tool.PathErrorf(tool.Permission, path, "the file has %d names (hard links) now", st.nlink)
 		case st.mode&0o222 == 0 || u.now.d.canWrite(u.nowName) != nil:
 			return tool.PathErrorf(tool.Permission, path, "the file is read-only now")
 		}
@@ -215,7 +215,7 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 		}
 		switch {
 		case e.Identity != (tool.Identity{}) && !sameID(c.original(st.id), e.Identity) && !(c.w.overlayfs && u.temp != "" && st.typ == File):
-			return mismatch(path, "another %s stands there now", st.typ)
+			return mismatch(path, "another %s stands there now", st.typ.words())
 		case st.fileMode().Type() != e.Mode.Type():
 			return mismatch(path, "its type changed")
 		case !c.w.sameMount(st):

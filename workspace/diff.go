@@ -73,11 +73,11 @@ func (c *change) diff(b *strings.Builder) {
 		case !isNew && c.Before == c.After:
 			fmt.Fprintf(b, "no change in %s\n", name)
 		case c.hidden:
-			fmt.Fprintf(b, "replace %s by %d bytes (%s); the call may not read what it holds\n", name, c.Size, c.After)
+			fmt.Fprintf(b, "replace %s by %s (%s); the call may not read what it holds\n", name, byteCount(c.Size), c.After)
 		case !isNew && c.before == nil, len(c.Blob) > maxDiffBytes:
-			fmt.Fprintf(b, "large file %s: now %d bytes (%s), before %s\n", name, c.Size, c.After, orNothing(c.Before))
+			fmt.Fprintf(b, "large file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
 		case isBinary(c.before) || isBinary(c.Blob):
-			fmt.Fprintf(b, "binary file %s: now %d bytes (%s), before %s\n", name, c.Size, c.After, orNothing(c.Before))
+			fmt.Fprintf(b, "binary file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
 		case isNew:
 			unified(b, "/dev/null", "b/"+c.Path, nil, c.Blob)
 		default:
@@ -86,11 +86,22 @@ func (c *change) diff(b *strings.Builder) {
 	}
 }
 
-func orNothing(d tool.Digest) string {
-	if d == "" {
+// was says what a write replaces.
+func (c *change) was() string {
+	switch {
+	case c.Identity == tool.Identity{}:
 		return "nothing"
+	case c.Before == "":
+		return byteCount(c.size) + ", too large to digest"
 	}
-	return string(d)
+	return fmt.Sprintf("%s (%s)", byteCount(c.size), c.Before)
+}
+
+func byteCount(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 func isBinary(p []byte) bool {

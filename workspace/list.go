@@ -115,8 +115,11 @@ func (o *Overlay) openList(asked string) (dir, place, error) {
 		case !pl.exists():
 			return dir{}, pl, pathError(asked, fs.ErrNotExist)
 		case pl.st.typ != Dir:
-			return dir{}, pl, tool.PathErrorf(tool.NotRegular, asked, "a %s, not a directory", pl.st.typ).
-				WithNext("read it, or list the directory that holds it")
+			next := "list the directory that holds it"
+			if pl.st.typ == File {
+				next = "read it, or " + next
+			}
+			return dir{}, pl, tool.PathErrorf(tool.NotRegular, asked, "a %s, not a directory", pl.st.typ.words()).WithNext("%s", next)
 		}
 		if err := o.guard(VerbList, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
 			return dir{}, pl, pathError(asked, err)

@@ -25,7 +25,7 @@ func (o *Overlay) Rename(ctx context.Context, from, to string, overwrite bool) (
 		}
 		dst.asked = to
 		if dst.wantDir && src.st.typ != Dir {
-			return tool.PathErrorf(tool.NotRegular, to, "a path that ends in / names a directory, and %s is a %s", tool.QuotePath(from), src.st.typ).
+			return tool.PathErrorf(tool.NotRegular, to, "a path that ends in / names a directory, and %s is a %s", tool.QuotePath(from), src.st.typ.words()).
 				WithNext("give the whole new name")
 		}
 		if dst.path == src.path {
@@ -92,11 +92,11 @@ func (o *Overlay) destination(ctx context.Context, src, dst place, overwrite boo
 			WithNext("delete one of the names instead")
 	}
 	if !overwrite {
-		return nil, tool.PathErrorf(tool.Exists, to, "a %s of this name exists", dst.st.typ).
+		return nil, tool.PathErrorf(tool.Exists, to, "a %s of this name exists", dst.st.typ.words()).
 			WithNext("choose another name%s", map[bool]string{true: ", or set overwrite if replacing it is meant"}[dst.st.typ == File && src.st.typ == File])
 	}
 	if dst.st.typ != File || src.st.typ != File {
-		return nil, tool.PathErrorf(tool.Exists, to, "a %s cannot replace a %s; overwrite is for two regular files", src.st.typ, dst.st.typ).
+		return nil, tool.PathErrorf(tool.Exists, to, "a %s cannot replace a %s; overwrite is for two regular files", src.st.typ.words(), dst.st.typ.words()).
 			WithNext("delete the destination first, or choose another name")
 	}
 	if n := dst.node; n != nil && n.fresh() {

@@ -57,6 +57,7 @@ type Overlay struct {
 type change struct {
 	tool.Write
 	before []byte // old content, for the diff; nil if there was none or it is not held
+	size   int64  // of the old content
 	hidden bool   // the call may not read the old content, so its diff must not show it
 }
 

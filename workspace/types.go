@@ -12,6 +12,17 @@ const (
 	Other Type = "other" // device, FIFO, socket
 )
 
+// words is the kind as a sentence has it, after "a" or "another".
+func (t Type) words() string {
+	switch t {
+	case File, Link:
+		return string(t)
+	case Dir:
+		return "directory"
+	}
+	return "device, FIFO or socket"
+}
+
 // Info describes one name. It is also the JSON that guests receive.
 type Info struct {
 	Path    string        `json:"path"` // canonical for stat; the listed name's path for list

@@ -23,6 +23,7 @@
 package workspace
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -116,7 +117,7 @@ func Open(path string, opts Options) (*Workspace, error) {
 	}
 	if opts.StateDir != "" {
 		if err := os.MkdirAll(filepath.Join(opts.StateDir, lockDirName), 0o700); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the state folder, which holds the locks of the workspace, cannot be made: %w", err)
 		}
 	}
 	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName}

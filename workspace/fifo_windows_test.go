@@ -1,0 +1,5 @@
+package workspace
+
+import "errors"
+
+func makeFIFO(string) error { return errors.ErrUnsupported }
