@@ -52,6 +52,7 @@ type Line struct {
 	Line    int64  // 1-based
 	Text    string // without its line end
 	Cut     bool   // Text is not the whole line
+	Unseen  bool   // Text is how the line begins; its match is not in it
 	Context bool   // not a match itself
 	Gap     bool   // lines were left out before this one
 	Escaped bool   // as in Info
@@ -113,7 +114,7 @@ func (c *Call) Search(q Query) (Found, error) {
 		f.Lines = append(f.Lines, Line{
 			Path: l.Get("path").TextOr(""), Line: l.Get("line").IntOr(0), Text: l.Get("text").TextOr(""),
 			Cut: l.Get("cut").BoolOr(false), Context: l.Get("context").BoolOr(false), Gap: l.Get("gap").BoolOr(false),
-			Escaped: l.Get("escaped").BoolOr(false),
+			Unseen: l.Get("unseen").BoolOr(false), Escaped: l.Get("escaped").BoolOr(false),
 		})
 	}
 	return f, nil

@@ -107,6 +107,7 @@ type Line struct {
 	Line    int    `json:"line"`
 	Text    string `json:"text"`
 	Cut     bool   `json:"cut,omitempty"`
+	Unseen  bool   `json:"unseen,omitempty"`
 	Context bool   `json:"context,omitempty"`
 	Gap     bool   `json:"gap,omitempty"`
 }

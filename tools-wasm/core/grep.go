@@ -164,6 +164,13 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 			head += ", from match " + itoa(q.Offset+1)
 		}
 		text := head + "\n" + body
+		due := r.Total - int64(q.Offset)
+		if r.NextOffset > 0 {
+			due = r.NextOffset - int64(q.Offset)
+		}
+		if missing := due - int64(matches); missing > 0 && len(r.Files) == 0 {
+			text += "[" + matchesText(missing) + " not shown: the files changed, or could not be read again]\n"
+		}
 		if r.NextOffset > 0 {
 			text += moreText(r.NextOffset)
 		}
@@ -196,7 +203,10 @@ func lineText(l guest.Line) string {
 		sep = "-"
 	}
 	s := guest.QuotePath(l.Path) + sep + itoa(l.Line) + sep + " " + l.Text
-	if l.Cut {
+	switch {
+	case l.Unseen:
+		s += " [line cut; its match is too long to be placed and may lie beyond this beginning]"
+	case l.Cut:
 		s += " [line cut]"
 	}
 	return s + "\n"

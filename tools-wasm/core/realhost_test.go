@@ -313,3 +313,16 @@ func TestOnDiskGrepPages(t *testing.T) {
 		t.Errorf("the pages hold %d matches, want 300", got)
 	}
 }
+
+// TestOnDiskHugeMatch: one match that is longer than any window is the same in
+// all modes of grep.
+func TestOnDiskHugeMatch(t *testing.T) {
+	d := newDisk(t)
+	d.put("f", strings.Repeat("q", 1_500_000)+"foo\n")
+	wantText(t, d.run("grep", args("pattern", "q+foo")), "1 file\nf\n")
+	wantText(t, d.run("grep", args("pattern", "q+foo", "mode", "count")), "1 match in 1 file\nf: 1\n")
+	r := d.run("grep", args("pattern", "q+foo", "mode", "content"))
+	if !strings.HasPrefix(r.Text(), "1 match in 1 file\nf:1: qqq") || !strings.HasSuffix(r.Text(), "qqq [line cut]\n") || r.Details()["shown"] != 1.0 {
+		t.Errorf("content: %.60q, details %v", r.Text(), r.Details())
+	}
+}

@@ -154,7 +154,7 @@ func TestGrepRequest(t *testing.T) {
 				{Path: "a", Line: 1, Text: "before", Context: true}, {Path: "a", Line: 2, Text: "hit"},
 				{Path: "a", Line: 9, Text: "again", Cut: true, Gap: true},
 			},
-			Total: 2, TotalFiles: 1, AtLeast: true, Scanned: 7,
+			Total: 6, TotalFiles: 1, AtLeast: true, Scanned: 7,
 			Skipped: guesttest.Skipped{Ignored: 3, Binary: 1, TooLarge: 2, Unreadable: 4, OtherFS: 5, Denied: 6},
 		}, nil
 	}
@@ -165,11 +165,22 @@ func TestGrepRequest(t *testing.T) {
 	if got != want {
 		t.Errorf("request %+v, want %+v", got, want)
 	}
-	wantText(t, r, "at least 2 matches in 1 file, from match 5\na-1- before\na:2: hit\n--\na:9: again [line cut]\n"+
+	wantText(t, r, "at least 6 matches in 1 file, from match 5\na-1- before\na:2: hit\n--\na:9: again [line cut]\n"+
 		"[skipped: 3 ignored by git, 1 binary, 2 too large, 4 unreadable, 5 on another file system, 6 denied]\n")
 	if d := r.Details(); d["skipped"].(obj)["denied"] != 6.0 || d["at_least"] != true || d["shown"] != 2.0 {
 		t.Errorf("details %v", d)
 	}
+}
+
+// TestGrepShowsNothingSilently: a match that has no line to be shown is told.
+func TestGrepShowsNothingSilently(t *testing.T) {
+	h := guesttest.New()
+	h.Search = func(q guesttest.Request) (guesttest.Response, error) {
+		return guesttest.Response{Total: 3, TotalFiles: 2, Lines: []guesttest.Line{{Path: "a", Line: 1, Text: "qq", Cut: true, Unseen: true}}}, nil
+	}
+	wantText(t, h.Call("grep", args("pattern", "q+foo", "mode", "content")), "3 matches in 2 files\n"+
+		"a:1: qq [line cut; its match is too long to be placed and may lie beyond this beginning]\n"+
+		"[2 matches not shown: the files changed, or could not be read again]\n")
 }
 
 // TestGrepSays: binary files and names that are no text are told in every mode.

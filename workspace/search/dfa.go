@@ -90,6 +90,19 @@ func (d *dfa) find(b []byte, from int) (line int, sure, ok bool) {
 	return -1, false, true
 }
 
+// run goes on from a state over a part of a line. Once the answer is below
+// dfaStart it stays: the line matches, or cannot be judged.
+func (d *dfa) run(s int32, b []byte) int32 {
+	for i := 0; i < len(b) && s >= dfaStart; i++ {
+		n := d.next[s<<8|int32(b[i])]
+		if n == dfaUnknown {
+			n = d.step(s, b[i])
+		}
+		s = n
+	}
+	return s
+}
+
 // step makes one entry of the table.
 func (d *dfa) step(s int32, c byte) int32 {
 	n := d.target(s, c)

@@ -101,7 +101,7 @@ func (g *grep) file(ctx context.Context, t *tree, at workspace.Info, res *Respon
 	if err != nil && !isContext(err) {
 		return nil, named(g.req.Path, err)
 	}
-	res.AtLeast = err != nil
+	res.AtLeast = err != nil || sum.more
 	if sum.tooLarge {
 		return nil, tool.PathErrorf(tool.TooLarge, g.req.Path, "too large to be searched as one text").
 			WithNext("search it without multiline")
@@ -159,8 +159,9 @@ func (g *grep) below(ctx context.Context, t *tree, dir string, res *Response) ([
 		hits = append(hits, w.found...)
 		res.Scanned += w.scanned
 		addSkipped(&res.Skipped, w.skipped)
+		res.AtLeast = res.AtLeast || w.unsure
 	}
-	res.AtLeast = wk.partial()
+	res.AtLeast = res.AtLeast || wk.partial()
 	return hits, nil
 }
 
@@ -182,6 +183,7 @@ func (g *grep) files(w *worker, f *folder, names []string) {
 			w.skipped.TooLarge++
 		}
 		w.scanned++
+		w.unsure = w.unsure || sum.more
 		if sum.hits > 0 {
 			w.found = append(w.found, one)
 		}

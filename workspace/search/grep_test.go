@@ -231,6 +231,67 @@ func TestGrepHugeLine(t *testing.T) {
 	}
 }
 
+// TestGrepHugeMatch: a match longer than any window is the same in all modes,
+// and its line is shown, even where nobody can say at which byte it begins.
+func TestGrepHugeMatch(t *testing.T) {
+	dir := t.TempDir()
+	long := func(n int) string { return strings.Repeat("q", n) + "foo" }
+	writeTree(t, dir, map[string]string{
+		"a-line":   long(1_200_000) + "\n",
+		"b-among":  "x\n" + strings.Repeat("z", 70_000) + long(1_200_000) + " end\nqfoo\n",
+		"c-utf8":   "é" + long(1_200_000) + "\n",
+		"d-buffer": "x\n" + long(5_000_000) + "\nx\n",
+		"e-eof":    long(maxBuffer),
+	})
+	o := overlay(t, dir, workspace.OverlayOptions{})
+	for _, pattern := range []string{"q+foo", "q[^x]+o$"} {
+		matches := 6
+		if pattern == "q[^x]+o$" {
+			matches = 5 // one line goes on
+		}
+		if n := run(t, o, Request{Kind: "grep", Pattern: pattern}).Total; n != 5 {
+			t.Errorf("%s: %d files; want 5", pattern, n)
+		}
+		if n := run(t, o, Request{Kind: "grep", Pattern: pattern, Mode: "count"}).Total; n != matches {
+			t.Errorf("%s: count gives %d; want %d", pattern, n, matches)
+		}
+		res := run(t, o, Request{Kind: "grep", Pattern: pattern, Mode: "content"})
+		if res.Total != matches || len(res.Lines) != matches || res.AtLeast {
+			t.Fatalf("%s: total %d, %d lines, at least %v; want %d lines", pattern, res.Total, len(res.Lines), res.AtLeast, matches)
+		}
+		for _, l := range res.Lines {
+			piece := l.Path == "d-buffer" || l.Path == "e-eof"
+			if l.Cut != (l.Text != "qfoo") || l.Unseen != piece || l.Text == "" || l.Path == "d-buffer" && l.Line != 2 {
+				t.Errorf("%s: %s:%d: cut %v, unseen %v, %.10q", pattern, l.Path, l.Line, l.Cut, l.Unseen, l.Text)
+			}
+			if l.Path == "b-among" && l.Line == 2 && !strings.HasPrefix(strings.TrimLeft(l.Text, "z"), "q") {
+				t.Errorf("%s: the cut is not at the match: %.20q", pattern, l.Text)
+			}
+		}
+	}
+	// Nothing else in such a line is a match, and nothing is doubted that is ASCII.
+	for _, mode := range []string{"files", "content", "count"} {
+		if res := run(t, o, Request{Kind: "grep", Pattern: "q+bar", Mode: mode}); res.Total != 0 || res.AtLeast {
+			t.Errorf("%s: %+v", mode, res)
+		}
+	}
+}
+
+// TestGrepHugeDoubt: where neither the engine nor the table can see all of a
+// line, every mode says that there may be more.
+func TestGrepHugeDoubt(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"f": "é" + strings.Repeat("q", 5_000_000) + "foo\n"})
+	o := overlay(t, dir, workspace.OverlayOptions{})
+	for _, mode := range []string{"files", "content", "count"} {
+		for _, path := range []string{"", "f"} {
+			if res := run(t, o, Request{Kind: "grep", Pattern: "q+foo", Mode: mode, Path: path}); res.Total == 0 && !res.AtLeast {
+				t.Errorf("%s of %q: %+v", mode, path, res)
+			}
+		}
+	}
+}
+
 func TestGrepBinary(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{

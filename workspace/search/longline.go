@@ -1,6 +1,9 @@
 package search
 
-import "unicode/utf8"
+import (
+	"io"
+	"unicode/utf8"
+)
 
 // each gives the matches in b, which is a line, or a part of one if it is not
 // both the first and the last part, window by window. A match counts in the
@@ -63,6 +66,48 @@ func (s *scanner) each(b []byte, first, last bool, from int, fn func(start, end 
 	}
 }
 
+// inOne gives the first match in a line in which no window holds one: it may be
+// longer than what two windows share. The engine reads the line at one go, rune
+// by rune, so that the context can end it.
+func (s *scanner) inOne(line []byte) (start, end int) {
+	if !s.mayBeLong() || !s.mayMatch(line) {
+		return -1, -1
+	}
+	loc := s.p.re.FindReaderIndex(&runes{s: s, b: line})
+	if loc == nil || s.ctx.Err() != nil {
+		return -1, -1
+	}
+	return loc[0], loc[1]
+}
+
+// mayBeLong reports whether a match can be longer than what two windows share.
+// Without repetition it has at most as many characters as there are instructions.
+func (s *scanner) mayBeLong() bool {
+	return !s.p.exact && (s.p.endless || s.p.insts*utf8.UTFMax >= s.lap)
+}
+
+// runes gives a line to the engine until the context ends.
+type runes struct {
+	s *scanner
+	b []byte
+	n int
+}
+
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.n++; r.n*max(1, r.s.p.insts) > maxSteps/16 {
+		r.n = 0
+		if err := r.s.ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+	}
+	if len(r.b) == 0 {
+		return 0, 0, io.EOF
+	}
+	c, n := utf8.DecodeRune(r.b)
+	r.b = r.b[n:]
+	return c, n, nil
+}
+
 // mayMatch is false only if no match can lie in w.
 func (s *scanner) mayMatch(w []byte) bool {
 	if s.g == nil {
@@ -79,6 +124,9 @@ type longLine struct {
 	from int // in the piece that comes next: where matches may begin
 	text string
 	head string // how the line begins, in case it is context
+
+	matches int
+	state   int32 // of the dfa, which judges the line as a whole
 }
 
 // longPiece searches the next part of a long line: all of the buffer, of which
@@ -88,15 +136,22 @@ func (s *scanner) longPiece(b []byte, last bool) error {
 	first := !l.open
 	if first {
 		l.open = true
+		l.state = dfaStart
 		if s.out != nil {
 			l.head, _ = cutLine(b, 0, 0, false, true)
 		}
 	}
+	s.judge(b, first, last)
+	if l.state == dfaMatch && !l.hit && (s.aim == aimFirst || s.aim == aimLines) {
+		l.hit = true
+		s.hits++
+	}
 	end := l.from
-	if !l.hit || s.aim == aimMatches {
+	if l.state < dfaStart && (!l.hit || s.aim == aimMatches) {
 		end = s.each(b, first, last, l.from, func(start, end int) bool {
 			if s.aim == aimMatches {
 				s.hits++
+				l.matches++
 				return true
 			}
 			if !l.hit {
@@ -116,10 +171,39 @@ func (s *scanner) longPiece(b []byte, last bool) error {
 	if !last {
 		return nil
 	}
+	unseen := false
+	switch {
+	case l.hit || l.matches > 0 || l.state >= dfaStart:
+	case l.state == dfaMatch: // longer than a window, so nobody can say where
+		s.hits++
+		l.hit, unseen, l.text = true, true, l.head
+		s.done = s.aim == aimFirst
+	case s.mayBeLong(): // the table cannot tell
+		s.more = true
+	}
 	done := *l
 	*l = longLine{}
 	if s.out != nil {
-		return s.out.long(done.hit, done.text, done.head)
+		return s.out.long(done.hit, unseen, done.text, done.head)
 	}
 	return nil
+}
+
+// judge lets the dfa see what is new in a piece: all of the first one, and of
+// the others what comes after the lap. As long as it goes on, no match has ended.
+func (s *scanner) judge(b []byte, first, last bool) {
+	l := &s.long
+	if s.p.exact || s.d == nil {
+		l.state = dfaUnsure
+	}
+	if l.state < dfaStart {
+		return // it has judged
+	}
+	if !first {
+		b = b[min(len(b), s.lap+utf8.UTFMax):]
+	}
+	l.state = s.d.run(l.state, b)
+	if last {
+		l.state = s.d.run(l.state, []byte{'\n'})
+	}
 }

@@ -141,7 +141,7 @@ func (p *page) pass(b []byte) error {
 }
 
 // long takes a line that was longer than the buffer.
-func (p *page) long(hit bool, text, head string) error {
+func (p *page) long(hit, unseen bool, text, head string) error {
 	switch {
 	case hit:
 		if p.seen >= p.to {
@@ -149,7 +149,7 @@ func (p *page) long(hit bool, text, head string) error {
 		}
 		if p.wanted = p.seen >= p.from; p.wanted {
 			p.before(nil)
-			p.add(Line{Line: p.number, Text: text, Cut: true})
+			p.add(Line{Line: p.number, Text: text, Cut: true, Unseen: unseen})
 		}
 		p.matched()
 	case p.owed > 0:

@@ -19,6 +19,7 @@ type pattern struct {
 	insts     int            // of re
 	prog      *syntax.Prog   // what re was made from
 	multiline bool
+	endless   bool // something in it repeats without end
 }
 
 // compile turns a request into a pattern. The syntax is RE2's, changed so that
@@ -73,7 +74,7 @@ func compile(text string, literal, ignoreCase, multiline bool) (*pattern, error)
 	if err != nil {
 		return nil, badPattern(err)
 	}
-	p := &pattern{re: re, insts: len(prog.Inst), prog: prog, multiline: multiline}
+	p := &pattern{re: re, insts: len(prog.Inst), prog: prog, multiline: multiline, endless: repeats(tree)}
 	for _, s := range lits.strs {
 		p.needles = append(p.needles, newNeedle(s, lits.fold))
 	}
@@ -81,6 +82,12 @@ func compile(text string, literal, ignoreCase, multiline bool) (*pattern, error)
 		p.exact, p.re = true, nil
 	}
 	return p, nil
+}
+
+// repeats reports whether anything in the tree may repeat without end.
+func repeats(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpStar || re.Op == syntax.OpPlus || re.Op == syntax.OpRepeat && re.Max < 0 ||
+		slices.ContainsFunc(re.Sub, repeats)
 }
 
 // selective reports whether few lines hold a needle, so that to look for needles

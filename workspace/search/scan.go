@@ -342,6 +342,9 @@ func (s *scanner) first(line []byte) (start, end int) {
 		start, end = a, b
 		return false
 	})
+	if start < 0 {
+		return s.inOne(line)
+	}
 	return start, end
 }
 
@@ -351,5 +354,10 @@ func (s *scanner) count(line []byte) int {
 	}
 	n := 0
 	s.each(line, true, true, 0, func(int, int) bool { n++; return true })
+	if n == 0 {
+		if start, _ := s.inOne(line); start >= 0 {
+			n = 1
+		}
+	}
 	return n
 }

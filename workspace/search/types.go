@@ -54,6 +54,7 @@ type Line struct {
 	Line    int    `json:"line"`              // 1-based
 	Text    string `json:"text"`              // without its line end; valid UTF-8; at most 2,000 code points around the match
 	Cut     bool   `json:"cut,omitempty"`     // Text is not the whole line
+	Unseen  bool   `json:"unseen,omitempty"`  // Text is how the line begins; its match is not in it
 	Context bool   `json:"context,omitempty"` // not a match itself
 	Gap     bool   `json:"gap,omitempty"`     // lines were left out before this one
 }

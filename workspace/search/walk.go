@@ -51,6 +51,7 @@ type worker struct {
 	scan    *scanner
 	found   []found // by grep
 	scanned int
+	unsure  bool  // in some file more may match than was found
 	top     *best // by locate
 }
 
