@@ -282,3 +282,37 @@ func TestExtismPlugins(t *testing.T) {
 		})
 	}
 }
+
+// TestExtismVariables: what a plugin stores is gone with the call, unless its
+// tool was granted a store.
+func TestExtismVariables(t *testing.T) {
+	code := fixture(t, "mcprun", true)
+	counted := func(turn *wasmtools.Turn) string { return call(t, turn, "count", `{}`).Result.PlainText() }
+	_, without := openGuest(t, guest{module: wasmtools.Module{Code: code}})
+	for range 2 {
+		if got, want := counted(without), `call 1, variable ""`; got != want {
+			t.Errorf("without kv: %s, want %s", got, want)
+		}
+	}
+	dir := t.TempDir()
+	_, with := openGuest(t, guest{module: wasmtools.Module{Code: code, Grant: []string{"count:kv"}}, dir: dir})
+	if got, want := counted(with), `call 1, variable ""`; got != want {
+		t.Errorf("first call with kv: %s, want %s", got, want)
+	}
+	_, again := openGuest(t, guest{module: wasmtools.Module{Code: code, Grant: []string{"count:kv"}}, dir: dir})
+	if got, want := counted(again), `call 1, variable "1"`; got != want {
+		t.Errorf("second call with kv, in another runtime: %s, want %s", got, want)
+	}
+	_, elsewhere := openGuest(t, guest{module: wasmtools.Module{Code: code, Grant: []string{"count:kv"}}})
+	if got, want := counted(elsewhere), `call 1, variable ""`; got != want {
+		t.Errorf("in another workspace: %s, want %s", got, want)
+	}
+	// The SDK's own plugin doubles its variable in each call.
+	vars := wasmtools.Module{Code: extismPlugin(t, "var.wasm"), Sidecar: sidecar("", "export = \"run_test\"\ninput = \"none\"\n"), Grant: []string{"kv"}}
+	_, turn := openGuest(t, guest{module: vars, dir: dir})
+	for range 2 {
+		if r := call(t, turn, "t", `{}`).Result; r.IsError {
+			t.Errorf("var: %s %v", r.PlainText(), r.Details)
+		}
+	}
+}

@@ -12,17 +12,20 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 // runtimeFlags are the flags of every command that opens a workspace.
 type runtimeFlags struct {
 	workspace string
 	approve   string
+	module    moduleFlags
 }
 
 func (f *runtimeFlags) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.workspace, "workspace", "w", "", "directory that the tools may see (default: $WASMTOOLS_WORKSPACE, else the current directory)")
 	c.Flags().StringVar(&f.approve, "approve", "ask", "who answers for changes: ask (a person), all (yes to everything), none (no to everything)")
+	f.module.add(c)
 }
 
 // begin opens the runtime that the flags describe and begins its one turn. The
@@ -52,14 +55,24 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	modules, err := f.module.load()
+	if err != nil {
+		return nil, err
+	}
 	d := userDirs()
-	return wasmtools.Open(c.Context(), wasmtools.Options{
+	rt, err := wasmtools.Open(c.Context(), wasmtools.Options{
 		Workspaces: []wasmtools.Workspace{{Dir: dir}},
+		Modules:    modules,
+		Secrets:    secrets(d.state),
 		Approvers:  approvers,
 		StateDir:   d.state,
 		CacheDir:   d.cache,
 		Notice:     notice(c),
 	})
+	if tool.CodeOf(err) == tool.InvalidArguments { // a grant that says nothing
+		err = usageError{err}
+	}
+	return rt, err
 }
 
 func (f *runtimeFlags) approvers(c *cobra.Command) ([]approval.Approver, error) {

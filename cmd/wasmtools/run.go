@@ -28,11 +28,26 @@ func newRun() *cobra.Command {
 The arguments are a JSON object, "-" for standard input, or "@file". The text
 goes to stdout; with --json one line {"content","structuredContent","isError","code"}.
 
+With --module the tools of a module can be run without installing it. It gets
+what --grant gives, and nothing else:
+
+  fs.read=GLOB,...  fs.write=GLOB,...       files of the workspace
+  net=HOST[:PORT][:METHOD,...]              hosts, by GET and HEAD unless methods are named
+  net.private=HOST[:PORT][:METHOD,...]      the same, also at private and local addresses
+  secret=HOST[:PORT]/HEADER/NAME[/FORMAT]   a header that is added for a host granted before
+  env=NAME,...                              variables of the environment
+  kv                                        a store that is kept between calls
+  clock                                     clocks at full precision
+  all                                       what the tool asks for
+
+"TOOL:" before any of these gives it to that tool alone.
+
 Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
 5 the tool returned an error, 6 a module is not what it should be, 7 a limit was
 hit, 130 interrupted, 1 anything else.`,
 		Example: `  wasmtools run grep '{"pattern":"func main"}'
-  wasmtools run --approve all write_file '{"path":"a.txt","content":"hi\n"}'`,
+  wasmtools run --approve all write_file '{"path":"a.txt","content":"hi\n"}'
+  wasmtools run --module cat.wasm=cat.toml --grant fs.read='docs/**' cat '{"path":"docs/a.txt"}'`,
 		Args: args(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, a []string) error {
 			arguments, err := readArguments(c.InOrStdin(), a[1:])

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,6 +12,7 @@ import (
 // TestScripts runs the commands as people type them: testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
 	home := sharedHome(t)
+	extism, wazero := dependency(t, "github.com/extism/go-sdk"), dependency(t, "github.com/tetratelabs/wazero")
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -19,10 +22,23 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/.home")
 			core, err := filepath.Abs("../../tools-wasm/core.wasm")
 			e.Setenv("CORE", core)
+			e.Setenv("PLUGINS", filepath.Join(extism, "wasm"))
+			e.Setenv("COMMANDS", filepath.Join(wazero, "imports", "wasi_snapshot_preview1"))
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
+}
+
+// dependency is where the module cache holds a dependency, with the modules of
+// its own tests.
+func dependency(t *testing.T, path string) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
+	if err != nil {
+		t.Fatalf("go list -m %s: %v", path, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // exits runs a command and compares its exit code: exits CODE COMMAND...
