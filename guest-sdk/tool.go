@@ -51,9 +51,23 @@ type Tool struct {
 	// all of them) that it reads, lists and searches, and that it changes.
 	Read, Write []string
 
+	// What else it asks for: hosts over HTTP, variables of the host's
+	// environment, a store that is kept between calls, clocks at full precision.
+	Net       []Host
+	Env       []string
+	KV, Clock bool
+
 	// Call runs the tool. An error becomes a result with its code, and every
 	// change of the call is dropped.
 	Call func(*Call) (Result, error)
+}
+
+// Host is one host that a tool asks for: "api.example.com", "*.example.com" or
+// an address, with ":port" unless it is the usual one.
+type Host struct {
+	Name    string
+	Methods []string // in capitals; none means GET and HEAD
+	Private bool     // it may have a private or loopback address
 }
 
 var registered struct {
@@ -156,6 +170,29 @@ func (t Tool) manifest() Value {
 	}
 	if len(t.Write) > 0 {
 		asks = append(asks, F("fs.write", t.Write))
+	}
+	if len(t.Net) > 0 {
+		hosts := make([]Value, 0, len(t.Net))
+		for _, h := range t.Net {
+			fields := []Field{F("host", h.Name)}
+			if len(h.Methods) > 0 {
+				fields = append(fields, F("methods", h.Methods))
+			}
+			if h.Private {
+				fields = append(fields, F("private", true))
+			}
+			hosts = append(hosts, Object(fields...))
+		}
+		asks = append(asks, F("net", hosts))
+	}
+	if len(t.Env) > 0 {
+		asks = append(asks, F("env", t.Env))
+	}
+	if t.KV {
+		asks = append(asks, F("kv", true))
+	}
+	if t.Clock {
+		asks = append(asks, F("clock", true))
 	}
 	if asks != nil {
 		out = append(out, F("capabilities", Object(asks...)))

@@ -48,7 +48,7 @@ var wasiFunctions = map[string]hostFunc{
 		if _, ok := l.clock(uint32(a[0])); !ok {
 			return errnoInval
 		}
-		binary.LittleEndian.PutUint64(mem.view(a[1], 8), uint64(clockGrain))
+		binary.LittleEndian.PutUint64(mem.view(a[1], 8), uint64(l.grain()))
 		return errnoSuccess
 	}),
 	"clock_time_get": support("iIi>i", func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -147,7 +147,7 @@ func (l *lease) wall() int64 {
 	if o := l.outset; o != nil {
 		return dawn.UnixNano() + o.look()
 	}
-	return max(time.Now().Truncate(clockGrain).UnixNano(), dawn.Add(startTime).UnixNano())
+	return max(time.Now().Truncate(l.grain()).UnixNano(), dawn.Add(startTime).UnixNano())
 }
 
 // monotonic is a clock that goes on where the snapshot's stood: the same guest
@@ -158,7 +158,7 @@ func (l *lease) monotonic() int64 {
 	if o := l.outset; o != nil {
 		return int64(time.Second) + o.look()
 	}
-	return max(l.clockFrom, int64(time.Second)) + int64(time.Since(l.began).Truncate(clockGrain))
+	return max(l.clockFrom, int64(time.Second)) + int64(time.Since(l.began).Truncate(l.grain()))
 }
 
 // fdstat describes the standard streams as character devices that cannot seek.
