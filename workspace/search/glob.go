@@ -1,6 +1,7 @@
 package search
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -43,7 +44,11 @@ func parseGlobs(list string) (*globs, error) {
 			one.dirOnly, one.text = true, strings.TrimRight(one.text, "/")
 		}
 		one.path = strings.Contains(one.text, "/")
-		one.text = strings.TrimPrefix(strings.TrimPrefix(one.text, "./"), "/")
+		if climbs(one.text) {
+			return nil, tool.Errorf(tool.InvalidArguments, "glob holds the name .. in %s, and no path below the workspace root does", tool.QuotePath(part)).
+				WithNext("write the path below the root without it")
+		}
+		one.text = plainGlob(one.text)
 		if one.text == "" {
 			continue
 		}
@@ -63,6 +68,21 @@ func parseGlobs(list string) (*globs, error) {
 		return nil, nil
 	}
 	return g, nil
+}
+
+// climbs reports whether a path has the name "..", which none of a walk holds.
+func climbs(path string) bool {
+	return strings.Contains(path, "/") && strings.Contains("/"+path+"/", "/../")
+}
+
+// plainGlob leaves out what names nothing: empty names and ".".
+func plainGlob(g string) string {
+	if !strings.Contains("/"+g+"/", "//") && !strings.Contains("/"+g+"/", "/./") {
+		return g
+	}
+	parts := strings.Split(g, "/")
+	parts = slices.DeleteFunc(parts, func(name string) bool { return name == "" || name == "." })
+	return strings.Join(parts, "/")
 }
 
 func splitGlobs(list string) []string {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
@@ -74,13 +76,10 @@ func runGrep(ctx context.Context, o *workspace.Overlay, req Request) (Response, 
 	defer cancel()
 	var res Response
 	var hits []found
-	switch at.Type {
-	case workspace.File:
+	if at.Type == workspace.File {
 		hits, err = g.file(soon, t, at, &res)
-	case workspace.Dir:
+	} else {
 		hits, err = g.below(soon, t, at.Path, &res)
-	default:
-		err = tool.PathErrorf(tool.NotRegular, req.Path, "a %s, not a file or directory", at.Type)
 	}
 	if err != nil {
 		return Response{}, err
@@ -97,7 +96,11 @@ func (g *grep) file(ctx context.Context, t *tree, at workspace.Info, res *Respon
 		return nil, named(g.req.Path, err)
 	}
 	defer f.release()
-	one, sum, err := g.look(ctx, newScanner(g.pat), f, name, true)
+	var one found
+	var sum tally
+	var wg sync.WaitGroup
+	wg.Go(func() { one, sum, err = g.look(ctx, newScanner(g.pat), f, name, true) })
+	await(&wg, reporter(ctx), new(atomic.Int64))
 	if err != nil && !isContext(err) {
 		return nil, named(g.req.Path, err)
 	}
@@ -152,7 +155,7 @@ func (g *grep) below(ctx context.Context, t *tree, dir string, res *Response) ([
 	if err != nil {
 		return nil, named(g.req.Path, err)
 	}
-	wk := &walker{ctx: ctx, choose: g.globs.choose, files: g.files}
+	wk := &walker{ctx: ctx, choose: g.globs.choose, files: g.files, report: reporter(ctx)}
 	workers := wk.walk(f, func(w *worker) { w.scan = newScanner(g.pat) })
 	var hits []found
 	for _, w := range workers {
@@ -170,6 +173,7 @@ func (g *grep) files(w *worker, f *folder, names []string) {
 		if w.ctx.Err() != nil {
 			return
 		}
+		w.seen.Add(1)
 		one, sum, err := g.look(w.ctx, w.scan, f, name, false)
 		switch {
 		case err != nil:

@@ -37,6 +37,8 @@ const (
 	// regular expression engine: some tenths of a second.
 	maxSteps = 1 << 28
 
+	reportEvery = 250 * time.Millisecond // of progress: what a person sees as steady
+
 	dirBatch  = 1_024 // entries read from a directory at once
 	fileBatch = 32    // files that a worker takes at once
 )

@@ -26,12 +26,15 @@ func newLocate(req Request) (*locate, error) {
 	switch {
 	case strings.Trim(query, "/ ") == "":
 		return nil, tool.Errorf(tool.InvalidArguments, "query is empty").WithNext("give a name, or a glob such as **/*.go")
+	case climbs(query):
+		return nil, tool.Errorf(tool.InvalidArguments, "query holds the name .., and names are looked for below the root").
+			WithNext("write the path below the root without it")
 	case len(query) > maxPattern:
 		return nil, tool.Errorf(tool.InvalidArguments, "query has %d bytes; at most %d are allowed", len(query), maxPattern).
 			WithNext("use a shorter one")
 	}
 	if strings.ContainsAny(query, "*?[{") {
-		l.glob = strings.TrimLeft(query, "/")
+		l.glob = plainGlob(query)
 		if err := checkGlob(req.Query, l.glob); err != nil {
 			return nil, err
 		}
@@ -75,12 +78,12 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 	f, err := t.walkTo(begin, func(f *folder) { f.scope = f.scope.enter(f, nil) })
 	if err != nil {
 		code := tool.CodeOf(err)
-		if begin != l.root && (code == tool.NotFound || code == tool.NotRegular) {
-			return res, nil // the directory with which the glob begins is not there
+		if begin != l.root && (code == tool.NotFound || code == tool.NotRegular || code == tool.InvalidArguments) {
+			return res, nil // the directory with which the glob begins is not there, or cannot be
 		}
 		return res, named(req.Path, err)
 	}
-	wk := &walker{ctx: soon, choose: l.choose, enter: l.enter, see: l.see}
+	wk := &walker{ctx: soon, choose: l.choose, enter: l.enter, see: l.see, report: reporter(ctx)}
 	workers := wk.walk(f, func(w *worker) { w.top = newBest(l.limit+1, l.after) })
 	top := newBest(l.limit+1, l.after)
 	for _, w := range workers {

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
 )
 
@@ -222,5 +224,33 @@ func TestScopesAsGit(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("grep searches\n%q; git ignores all but\n%q", got, want)
+	}
+}
+
+// TestGlobsThatClimb: .. in a glob is refused by the argument's name; what names
+// nothing in it is left out, and a directory that cannot be is one without names.
+func TestGlobsThatClimb(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"d/a.go": "needle\n"})
+	o := overlay(t, dir, workspace.OverlayOptions{})
+	for _, glob := range []string{"../*", "d/../*", "..//*.go", "/../*", "d/../a.go"} {
+		for _, req := range []Request{{Kind: "locate", Query: glob}, {Kind: "grep", Pattern: "needle", Glob: glob}} {
+			_, err := Run(context.Background(), o, req)
+			if name := map[string]string{"locate": "query", "grep": "glob"}[req.Kind]; tool.CodeOf(err) != tool.InvalidArguments || !strings.Contains(err.Error(), name+" holds") {
+				t.Errorf("%s %s: %v; want invalid_arguments that names %s", req.Kind, glob, err, name)
+			}
+		}
+	}
+	for _, glob := range []string{"d//*.go", "./d/./*.go", "d/./a.g?", "/d/*.go", ".//**/*.go"} {
+		for _, req := range []Request{{Kind: "locate", Query: glob}, {Kind: "grep", Pattern: "needle", Glob: glob}} {
+			if res := run(t, o, req); res.Total != 1 {
+				t.Errorf("%s %s finds %d; want 1", req.Kind, glob, res.Total)
+			}
+		}
+	}
+	for _, glob := range []string{strings.Repeat("n", 300) + "/*", "a\x00b/*", "d/a.go/*"} {
+		if res := run(t, o, Request{Kind: "locate", Query: glob}); res.Total != 0 {
+			t.Errorf("locate %.10q finds %d", glob, res.Total)
+		}
 	}
 }

@@ -17,6 +17,7 @@ package search
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -55,6 +56,20 @@ func Run(ctx context.Context, o *workspace.Overlay, req Request) (Response, erro
 	return res, nil
 }
 
+type reportKey struct{}
+
+// WithProgress gives a context in which [Run] tells report, every 250
+// milliseconds while it walks, how many files a grep has looked into or how many
+// names a locate has seen. Run calls it from its own goroutine and waits for it.
+func WithProgress(ctx context.Context, report func(seen int64)) context.Context {
+	return context.WithValue(ctx, reportKey{}, report)
+}
+
+func reporter(ctx context.Context) func(int64) {
+	report, _ := ctx.Value(reportKey{}).(func(int64))
+	return report
+}
+
 // live gives an error if the caller withdrew. A deadline is none.
 func live(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -74,12 +89,20 @@ func most(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-left/8))
 }
 
-// start finds where a search begins. "" and "/" mean the root.
+// start finds where a search begins. "" and "/" mean the root. A link that leads
+// out of the workspace, or nowhere, is refused as opening it would be.
 func start(ctx context.Context, o *workspace.Overlay, path string) (workspace.Info, error) {
 	if path == "" || path == "/" {
 		path = "."
 	}
-	return o.Stat(ctx, path)
+	in, err := o.Stat(ctx, path)
+	if err != nil || in.Type == workspace.File || in.Type == workspace.Dir {
+		return in, err
+	}
+	if _, err = o.ReadAt(ctx, path, make([]byte, 1), 0); err == nil || err == io.EOF {
+		err = tool.PathErrorf(tool.Busy, path, "the path changed while it was opened").WithNext("try again")
+	}
+	return workspace.Info{}, err
 }
 
 // bounded checks a number of the request; 0 stands for its default.

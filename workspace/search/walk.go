@@ -6,6 +6,7 @@ import (
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
@@ -26,6 +27,11 @@ type walker struct {
 	see func(w *worker, f *folder, e workspace.DirEntry, path string) bool
 	// files is given the regular files that are left, some at a time; nil: no.
 	files func(w *worker, f *folder, names []string)
+
+	// report, if set, is told now and then how many names or files were seen. It
+	// is called by walk itself, so never twice at once.
+	report func(seen int64)
+	seen   atomic.Int64
 
 	mu      sync.Mutex
 	wake    sync.Cond
@@ -76,11 +82,34 @@ func (wk *walker) walk(start *folder, prepare func(*worker)) []*worker {
 		workers[i] = w
 		wg.Go(w.run)
 	}
-	wg.Wait()
+	await(&wg, wk.report, &wk.seen)
 	for _, j := range wk.jobs {
 		j.folder.release()
 	}
 	return workers
+}
+
+// await waits for workers, and reports meanwhile what they have seen.
+func await(wg *sync.WaitGroup, report func(int64), seen *atomic.Int64) {
+	if report == nil {
+		wg.Wait()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			report(seen.Load())
+		}
+	}
 }
 
 // partial reports whether something was not seen.
@@ -173,6 +202,9 @@ func (w *worker) batch(f *folder, batch []workspace.DirEntry) {
 	if w.entries.Add(int64(len(batch))) > maxEntries {
 		w.full.Store(true)
 		return
+	}
+	if w.files == nil {
+		w.seen.Add(int64(len(batch)))
 	}
 	var jobs []job
 	var files []string
