@@ -132,9 +132,26 @@ func changeOf(v Value) Change {
 	return c
 }
 
+// maxPath is PATH_MAX of Linux, and the most that the host takes.
+const maxPath = 4096
+
+// tooLong refuses paths that the host would only refuse by their bytes.
+func tooLong(paths ...string) error {
+	for _, p := range paths {
+		if len(p) > maxPath {
+			return Fail(InvalidArguments, "a path has "+itoa(int64(len(p)))+" bytes; at most "+itoa(maxPath)+" are allowed").
+				WithNext("use a shorter path")
+		}
+	}
+	return nil
+}
+
 // Stat describes path. Links inside the workspace are followed; the answer's
 // Path is the canonical one.
 func (c *Call) Stat(path string) (Info, error) {
+	if err := tooLong(path); err != nil {
+		return Info{}, err
+	}
 	v, err := c.result(c.host.Stat(path))
 	if err != nil {
 		return Info{}, err
@@ -146,6 +163,9 @@ func (c *Call) Stat(path string) (Info, error) {
 // names (0 means 200, 1,000 is the most), beginning after cursor, which is
 // empty or the Next of the page before.
 func (c *Call) List(path string, maxResults int, cursor string) (Page, error) {
+	if err := tooLong(path); err != nil {
+		return Page{}, err
+	}
 	var opts []Field
 	if maxResults != 0 {
 		opts = append(opts, F("max_results", maxResults))
@@ -170,6 +190,9 @@ func (c *Call) List(path string, maxResults int, cursor string) (Page, error) {
 // [io.ReaderAt] it returns io.EOF where fewer than len(p) bytes are left. All
 // reads of one path in one call see the same open file.
 func (c *Call) ReadAt(path string, p []byte, off int64) (int, error) {
+	if err := tooLong(path); err != nil {
+		return 0, err
+	}
 	got := 0
 	for got < len(p) {
 		n, err := c.done(c.host.Read(path, off+int64(got), p[got:]))
@@ -217,6 +240,9 @@ func (c *Call) ReadFile(path string, limit int) ([]byte, error) {
 // reach the disk only after the call has ended without error and a person or a
 // rule has accepted them.
 func (c *Call) WriteFile(path string, data []byte, overwrite bool) (Change, error) {
+	if err := tooLong(path); err != nil {
+		return Change{}, err
+	}
 	return c.change(c.host.Write(path, data, flag(overwrite, FlagOverwrite)))
 }
 
@@ -228,6 +254,9 @@ func (c *Call) WriteText(path, text string, overwrite bool) (Change, error) {
 // Edit makes all edits in the file path, or none. Every Old is matched against
 // the file as it was before; the matches must not overlap.
 func (c *Call) Edit(path string, edits ...Edit) (Change, error) {
+	if err := tooLong(path); err != nil {
+		return Change{}, err
+	}
 	list := make([]Value, 0, len(edits))
 	for _, e := range edits {
 		fields := []Field{F("old", e.Old), F("new", e.New)}
@@ -239,19 +268,28 @@ func (c *Call) Edit(path string, edits ...Edit) (Change, error) {
 	return c.change(c.host.Edit(path, Object(F("edits", list)).JSON()))
 }
 
-// Remove removes path; a directory that is not empty only if recursive is set.
+// Remove removes path; a directory, also an empty one, only if recursive is set.
 func (c *Call) Remove(path string, recursive bool) (Change, error) {
+	if err := tooLong(path); err != nil {
+		return Change{}, err
+	}
 	return c.change(c.host.Remove(path, flag(recursive, FlagRecursive)))
 }
 
 // Rename moves from to to and makes to's parents. If to exists, it fails with
 // exists unless overwrite is set.
 func (c *Call) Rename(from, to string, overwrite bool) (Change, error) {
+	if err := tooLong(from, to); err != nil {
+		return Change{}, err
+	}
 	return c.change(c.host.Rename(from, to, flag(overwrite, FlagOverwrite)))
 }
 
 // Mkdir makes the directory path and its parents.
 func (c *Call) Mkdir(path string) error {
+	if err := tooLong(path); err != nil {
+		return err
+	}
 	_, err := c.done(c.host.Mkdir(path))
 	return err
 }

@@ -369,3 +369,27 @@ func TestIntegersOutOfRange(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPaths: no function passes a path on that the host would only refuse by
+// its size, in words that name the function and not the path.
+func TestLongPaths(t *testing.T) {
+	h := guesttest.New()
+	p := strings.Repeat("d", 4097)
+	for name, f := range map[string]func(*guest.Call) error{
+		"Stat":       func(c *guest.Call) error { _, err := c.Stat(p); return err },
+		"List":       func(c *guest.Call) error { _, err := c.List(p, 0, ""); return err },
+		"ReadAt":     func(c *guest.Call) error { _, err := c.ReadAt(p, make([]byte, 1), 0); return err },
+		"ReadFile":   func(c *guest.Call) error { _, err := c.ReadFile(p, 1); return err },
+		"WriteText":  func(c *guest.Call) error { _, err := c.WriteText(p, "", false); return err },
+		"Edit":       func(c *guest.Call) error { _, err := c.Edit(p, guest.Edit{Old: "a"}); return err },
+		"Remove":     func(c *guest.Call) error { _, err := c.Remove(p, false); return err },
+		"RenameFrom": func(c *guest.Call) error { _, err := c.Rename(p, "x", false); return err },
+		"RenameTo":   func(c *guest.Call) error { _, err := c.Rename("x", p, false); return err },
+		"Mkdir":      func(c *guest.Call) error { return c.Mkdir(p) },
+	} {
+		r := call(t, h, func(c *guest.Call) (guest.Result, error) { return guest.Text("ran"), f(c) })
+		if r.Meta.Code != string(guest.InvalidArguments) || !strings.Contains(r.Text(), "4097 bytes; at most 4096") || len(h.Calls) != 0 {
+			t.Errorf("%s: %s, calls %v", name, r.Text(), h.Calls)
+		}
+	}
+}

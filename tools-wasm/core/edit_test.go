@@ -33,7 +33,7 @@ func TestWriteFile(t *testing.T) {
 		{"was no UTF-8", "caf\xe9", args("path", "f", "content", "café", "overwrite", true), "café", "the file was no UTF-8 before"},
 		{"expected", "x\n", args("path", "f", "content", "y", "overwrite", true, "expected_sha256", sum("x\n")), "y", "overwrote"},
 		{"expected with its name", "x\n", args("path", "f", "content", "y", "overwrite", true, "expected_sha256", "sha256:"+strings.ToUpper(sum("x\n"))), "y", "overwrote"},
-		{"dry run", "x\n", args("path", "f", "content", "y\n", "overwrite", true, "dry_run", true), "x\n", "dry run, nothing was changed: would have overwrote f"},
+		{"dry run", "x\n", args("path", "f", "content", "y\n", "overwrite", true, "dry_run", true), "x\n", "dry run, nothing was changed: would have overwritten f"},
 		{"characters pass unchanged", "-", args("path", "f", "content", "d’accord “x” — \u00a0end\r\n"), "d’accord “x” — \u00a0end\r\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

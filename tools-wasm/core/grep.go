@@ -24,6 +24,12 @@ func grep(c *guest.Call) (guest.Result, error) {
 	if q.Context > 0 && q.Mode != "content" {
 		return guest.Result{}, c.Invalid(guest.Fault{Path: "$.context", Text: `is an argument of mode "content" only`})
 	}
+	if err := checkText(a, "pattern", "glob"); err != nil {
+		return guest.Result{}, err
+	}
+	if err := checkOpenable(a, "path"); err != nil {
+		return guest.Result{}, err
+	}
 	r, err := c.Search(q)
 	if err != nil {
 		if e, ok := err.(*guest.Error); ok && e.Code == guest.InvalidArguments && e.Next == "" {
@@ -102,7 +108,7 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 	var body strings.Builder
 	size, shown := 0, 0
 	for _, f := range r.Files {
-		l := guest.QuotePath(f.Path)
+		l := quoted(f.Path)
 		if q.Mode == "count" {
 			l += ": " + itoa(f.Count)
 		}
@@ -151,7 +157,7 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 			body = oneMatch(r.Lines)
 		}
 		for _, f := range r.Files { // their lines cannot be shown
-			body += guest.QuotePath(f.Path) + ": " + matchesText(f.Count) + fileNotes(f) + "\n"
+			body += quoted(f.Path) + ": " + matchesText(f.Count) + fileNotes(f) + "\n"
 		}
 		head := matchesText(r.Total)
 		if r.AtLeast {
@@ -202,7 +208,7 @@ func lineText(l guest.Line) string {
 	if l.Context {
 		sep = "-"
 	}
-	s := guest.QuotePath(l.Path) + sep + itoa(l.Line) + sep + " " + l.Text
+	s := quoted(l.Path) + sep + itoa(l.Line) + sep + " " + l.Text
 	switch {
 	case l.Unseen:
 		s += " [line cut; its match is too long to be placed and may lie beyond this beginning]"

@@ -5,14 +5,14 @@ import guest "github.com/wasmtools/wasmtools/guest-sdk"
 func deletePath(c *guest.Call) (guest.Result, error) {
 	a := c.Args
 	path := a.Get("path").TextOr("")
-	if err := noScheme(path); err != nil {
+	if err := checkPaths(a, "path"); err != nil {
 		return guest.Result{}, err
 	}
 	change, err := c.Remove(path, a.Get("recursive").BoolOr(false))
 	if err != nil {
 		return guest.Result{}, err
 	}
-	head := "deleted " + guest.QuotePath(change.Path)
+	head := "deleted " + quoted(change.Path)
 	if change.Removed > 1 {
 		head += " and everything in it, " + count(change.Removed, "name") + " in all"
 	}
@@ -20,19 +20,19 @@ func deletePath(c *guest.Call) (guest.Result, error) {
 	if !dry && !a.Get("permanent").BoolOr(false) {
 		head += "; undo is not available yet, so this is permanent"
 	}
-	return finish(c, head, dry, guest.F("path", change.Path), guest.F("removed", change.Removed))
+	return finish(c, head, dry, guest.F("path", named(change.Path)), guest.F("removed", change.Removed))
 }
 
 func movePath(c *guest.Call) (guest.Result, error) {
 	a := c.Args
 	from, to := a.Get("from").TextOr(""), a.Get("to").TextOr("")
-	if err := noScheme(from, to); err != nil {
+	if err := checkPaths(a, "from", "to"); err != nil {
 		return guest.Result{}, err
 	}
 	change, err := c.Rename(from, to, a.Get("overwrite").BoolOr(false))
 	if err != nil {
 		return guest.Result{}, err
 	}
-	head := "moved " + guest.QuotePath(change.From) + " to " + guest.QuotePath(change.Path)
-	return finish(c, head, a.Get("dry_run").BoolOr(false), guest.F("from", change.From), guest.F("path", change.Path))
+	head := "moved " + quoted(change.From) + " to " + quoted(change.Path)
+	return finish(c, head, a.Get("dry_run").BoolOr(false), guest.F("from", named(change.From)), guest.F("path", named(change.Path)))
 }

@@ -53,7 +53,7 @@ func (f opened) showRange(sel guest.Value) (guest.Result, error) {
 		text += "[" + badText(bad) + "]\n"
 	}
 	d := []guest.Field{
-		guest.F("path", f.info.Path), guest.F("size", size), guest.F("offset", begin), guest.F("length", stop-begin),
+		guest.F("path", named(f.info.Path)), guest.F("size", size), guest.F("offset", begin), guest.F("length", stop-begin),
 		guest.F("truncated", next.Exists()), guest.F("next", next), guest.F("encoding", f.enc.String()),
 	}
 	return guest.Text(text).WithDetails(d...), nil

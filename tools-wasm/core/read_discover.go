@@ -39,17 +39,21 @@ func readDiscover(c *guest.Call) (guest.Result, error) {
 	return locate(c)
 }
 
-// place turns the argument that names a directory into the host's form: "/" is
-// the root here.
-func place(path string) (string, error) {
+// place gives the host's form of the argument that names a directory: "/" is the
+// root here.
+func place(a guest.Value, key string) (string, error) {
+	path := a.Get(key).TextOr("")
 	if path == "/" || path == "" {
-		return ".", nil
+		path = "."
 	}
-	return path, noScheme(path)
+	if err := checkText(a, "cursor", "query"); err != nil {
+		return "", err
+	}
+	return path, checkPaths(a, key)
 }
 
 func list(c *guest.Call) (guest.Result, error) {
-	path, err := place(c.Args.Get("path").TextOr(""))
+	path, err := place(c.Args, "path")
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -62,11 +66,11 @@ func list(c *guest.Call) (guest.Result, error) {
 	if page.Total == 0 {
 		text = guest.QuotePath(shown) + ": empty directory"
 	}
-	return found(text, path, "", page.Entries, page.Total, false, page.Next, page.Skipped), nil
+	return found(text, "", path, "", page.Entries, page.Total, false, page.Next, page.Skipped), nil
 }
 
 func locate(c *guest.Call) (guest.Result, error) {
-	root, err := place(c.Args.Get("root").TextOr(""))
+	root, err := place(c.Args, "root")
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -82,24 +86,30 @@ func locate(c *guest.Call) (guest.Result, error) {
 	if err != nil {
 		return guest.Result{}, err
 	}
-	text := matchesText(r.Total)
+	text, notice := matchesText(r.Total), ""
 	if r.Total == 0 {
 		text = "nothing is named like " + guest.QuotePath(query)
 		if strings.ContainsAny(query, "*?[{") && !strings.Contains(query, "/") {
-			text += "; " + guest.QuotePath("**/"+query) + " looks in every directory"
+			notice = guest.QuotePath("**/"+query) + " looks in every directory"
 		}
 	} else if r.AtLeast {
 		text = "at least " + text
 	}
-	return found(text, "", query, r.Entries, r.Total, r.AtLeast, r.Next, r.Skipped), nil
+	if r.AtLeast {
+		notice = "a limit ended the search before it had seen all; give a root that is nearer"
+	}
+	return found(text, notice, "", query, r.Entries, r.Total, r.AtLeast, r.Next, r.Skipped), nil
 }
 
 // found makes the answer of both modes. Text and structure are each complete.
-func found(head, path, query string, entries []guest.Info, total int64, atLeast bool, next string, skipped guest.Skipped) guest.Result {
+func found(head, notice, path, query string, entries []guest.Info, total int64, atLeast bool, next string, skipped guest.Skipped) guest.Result {
 	var text strings.Builder
 	text.WriteString(head)
 	if n := len(entries); int64(n) < total && n > 0 {
 		text.WriteString(", " + itoa(n) + " shown")
+	}
+	if notice != "" {
+		text.WriteString("; " + notice)
 	}
 	text.WriteByte('\n')
 	list := make([]guest.Value, 0, len(entries))
@@ -127,6 +137,9 @@ func found(head, path, query string, entries []guest.Info, total int64, atLeast 
 	if next != "" {
 		fields = append(fields, guest.F("next", next))
 	}
+	if notice != "" {
+		fields = append(fields, guest.F("notice", notice))
+	}
 	fields = append(fields, guest.F("skipped", skippedDetail(skipped)))
 	r.Structured = guest.Object(fields...)
 	return r
@@ -134,14 +147,14 @@ func found(head, path, query string, entries []guest.Info, total int64, atLeast 
 
 // entryText gives one line: path, kind, and what is worth knowing, tab between.
 func entryText(e guest.Info) string {
-	s := guest.QuotePath(e.Path)
+	s := quoted(e.Path)
 	switch e.Type {
 	case guest.TypeDir:
 		s += "/\tdir"
 	case guest.TypeLink:
 		s += "\tlink"
 		if e.Target != "" {
-			s += " -> " + guest.QuotePath(e.Target)
+			s += " -> " + quoted(e.Target)
 		}
 	case guest.TypeFile:
 		s += "\tfile\t" + itoa(e.Size)
@@ -162,13 +175,13 @@ func entryText(e guest.Info) string {
 }
 
 func entryValue(e guest.Info) guest.Value {
-	f := []guest.Field{guest.F("path", e.Path), guest.F("name", e.Name), guest.F("type", e.Type)}
+	f := []guest.Field{guest.F("path", named(e.Path)), guest.F("name", e.Name), guest.F("type", e.Type)}
 	if e.Type == guest.TypeFile {
 		f = append(f, guest.F("size", e.Size))
 	}
 	f = append(f, guest.F("mtime", stamp(e.MTime)))
 	if e.Target != "" {
-		f = append(f, guest.F("target", e.Target))
+		f = append(f, guest.F("target", named(e.Target)))
 	}
 	if e.Outside {
 		f = append(f, guest.F("outside", true))

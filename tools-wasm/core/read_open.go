@@ -21,6 +21,9 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 	if err := checkSelection(c, sel); err != nil {
 		return guest.Result{}, err
 	}
+	if err := checkOpenable(c.Args, "path"); err != nil {
+		return guest.Result{}, err
+	}
 	head := make([]byte, sampleBytes)
 	n, err := c.ReadAt(path, head, 0)
 	if err != nil && err != io.EOF {
@@ -139,7 +142,7 @@ func (f opened) empty(sel guest.Value) (guest.Result, error) {
 	if h := sel.Get("section"); h.Exists() {
 		return guest.Result{}, guest.FailPath(guest.InvalidArguments, f.path, "the file is empty; it has no sections")
 	}
-	return guest.Text("[the file is empty]\n").WithDetails(guest.F("path", f.info.Path), guest.F("size", f.info.Size), guest.F("total_lines", 0)), nil
+	return guest.Text("[the file is empty]\n").WithDetails(guest.F("path", named(f.info.Path)), guest.F("size", f.info.Size), guest.F("total_lines", 0)), nil
 }
 
 func (f opened) pastEnd(total int64) error {
@@ -260,7 +263,7 @@ func (f opened) showLines(first, last int64, about string) (guest.Result, error)
 	}
 
 	d := []guest.Field{
-		guest.F("path", f.info.Path), guest.F("size", f.info.Size), guest.F("start", p.first), guest.F("end", p.last),
+		guest.F("path", named(f.info.Path)), guest.F("size", f.info.Size), guest.F("start", p.first), guest.F("end", p.last),
 		guest.F("total_lines", total), guest.F("truncated", next.Exists()), guest.F("next", next),
 		guest.F("encoding", f.enc.String()), guest.F("line_ends", p.lineEnds()),
 	}

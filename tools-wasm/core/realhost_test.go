@@ -326,3 +326,164 @@ func TestOnDiskHugeMatch(t *testing.T) {
 		t.Errorf("content: %.60q, details %v", r.Text(), r.Details())
 	}
 }
+
+// TestHandles: artifact: and skill: are handles wherever they stand; a real file
+// of such a name is shown, and opened by every tool, with ./ before it.
+func TestHandles(t *testing.T) {
+	id := "artifact:" + strings.Repeat("a", 26)
+	for _, handle := range []string{id, "skill:x/y"} {
+		d := newDisk(t)
+		d.put(handle, "needle\n")
+		if err := os.Symlink(handle, filepath.Join(d.root, "link")); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ tool, args string }{
+			{"read_open", args("path", handle)}, {"grep", args("pattern", "needle", "path", handle)},
+		} {
+			wantError(t, d.run(c.tool, c.args), guest.NotFound, "not kept yet", "./")
+		}
+		for _, c := range []struct{ tool, args string }{
+			{"read_discover", args("mode", "list", "path", handle)},
+			{"read_discover", args("mode", "locate", "query", "x", "root", handle)},
+			{"write_file", args("path", handle, "content", "x", "overwrite", true)},
+			{"replace_block", args("path", handle, "old", "needle", "new", "x")},
+			{"delete_path", args("path", handle)},
+			{"move_path", args("from", handle, "to", "x")},
+			{"move_path", args("from", "link", "to", handle)},
+		} {
+			wantError(t, d.run(c.tool, c.args), guest.InvalidArguments, "handle")
+		}
+		shown := "./" + handle
+		for _, c := range []struct{ tool, args, says string }{
+			{"read_discover", args("mode", "list", "path", filepath.Dir(shown)), shown + "\tfile"},
+			{"read_discover", args("mode", "list"), "link -> " + shown + "\t"},
+			{"read_discover", args("mode", "locate", "query", filepath.Base(handle)), shown + "\tfile"},
+			{"grep", args("pattern", "needle"), "1 file\n" + shown + "\n"},
+			{"grep", args("pattern", "needle", "mode", "count"), "\n" + shown + ": 1\n"},
+			{"grep", args("pattern", "needle", "mode", "content", "path", shown), "\n" + shown + ":1: needle\n"},
+			{"read_open", args("path", shown), "1\tneedle\n"},
+			{"replace_block", args("path", shown, "old", "needle", "new", "pin"), "in " + shown + ","},
+			{"write_file", args("path", shown, "content", "x", "overwrite", true), "overwrote " + shown + ":"},
+			{"move_path", args("from", shown, "to", "plain"), "moved " + shown + " to plain"},
+			{"move_path", args("from", "plain", "to", shown), "moved plain to " + shown},
+			{"delete_path", args("path", shown), "deleted " + shown},
+		} {
+			r := d.run(c.tool, c.args)
+			if r.IsError || !strings.Contains(r.Text(), c.says) {
+				t.Errorf("%s(%s) says %q; want %q", c.tool, c.args, r.Text(), c.says)
+			}
+			// What a program reads is what the next call takes.
+			if path, ok := r.Details()["path"].(string); ok && path != shown && path != "plain" {
+				t.Errorf("%s(%s): details name %q", c.tool, c.args, path)
+			}
+			if strings.Contains(string(r.Structured), `"path":"`+handle) || strings.Contains(string(r.Structured), `"target":"`+handle) {
+				t.Errorf("%s(%s): structure %s", c.tool, c.args, r.Structured)
+			}
+		}
+	}
+	d := newDisk(t)
+	d.put("artifact:x", "needle\n")
+	d.put("skill:", "needle\n")
+	wantText(t, d.run("read_open", args("path", "artifact:x")), "1\tneedle\n")
+	wantText(t, d.run("grep", args("pattern", "needle", "path", "skill:")), "1 file\nskill:\n")
+}
+
+// TestLongArguments: what is too long for the host is told by its own name.
+func TestLongArguments(t *testing.T) {
+	d := newDisk(t)
+	d.put("f", "x\n")
+	for _, n := range []int{5000, 2 << 20} {
+		p := strings.Repeat("d/", n/2)
+		for _, c := range []struct{ tool, args, names string }{
+			{"read_open", args("path", p), "path has"},
+			{"grep", args("pattern", "x", "path", p), "path has"},
+			{"read_discover", args("mode", "list", "path", p), "path has"},
+			{"read_discover", args("mode", "locate", "query", "x", "root", p), "root has"},
+			{"write_file", args("path", p, "content", ""), "path has"},
+			{"replace_block", args("path", p, "old", "x", "new", "y"), "path has"},
+			{"delete_path", args("path", p), "path has"},
+			{"move_path", args("from", p, "to", "x"), "from has"},
+			{"move_path", args("from", "f", "to", p), "to has"},
+			{"grep", args("pattern", p+p), "pattern has"},
+			{"grep", args("pattern", "x", "glob", p+p), "glob has"},
+			{"read_discover", args("mode", "locate", "query", p+p), "query has"},
+			{"read_discover", args("mode", "list", "cursor", p+p), "cursor has"},
+		} {
+			r := d.run(c.tool, c.args)
+			wantError(t, r, guest.InvalidArguments, c.names, "allowed")
+			if len(r.Text()) > 300 {
+				t.Errorf("%s: the error has %d bytes", c.tool, len(r.Text()))
+			}
+		}
+	}
+}
+
+// TestLocateSaysWhereItEnded: a limit that ended a search is told in the text and
+// in the structure, also where nothing was found.
+func TestLocateSaysWhereItEnded(t *testing.T) {
+	h := guesttest.New()
+	for _, total := range []int{0, 1} {
+		h.Search = func(guesttest.Request) (guesttest.Response, error) {
+			r := guesttest.Response{Total: total, AtLeast: true}
+			if total > 0 {
+				r.Entries = []guesttest.Info{{Path: "a", Name: "a", Type: guest.TypeFile}}
+			}
+			return r, nil
+		}
+		for _, query := range []string{"deepf", "*.go"} {
+			r := h.Call("read_discover", args("mode", "locate", "query", query))
+			var s struct {
+				Notice  string
+				AtLeast bool `json:"at_least"`
+			}
+			if json.Unmarshal(r.Structured, &s) != nil || !s.AtLeast || !strings.Contains(s.Notice, "limit ended") || !strings.Contains(r.Text(), s.Notice) {
+				t.Errorf("%d names: %s\n%s", total, r.Text(), r.Structured)
+			}
+		}
+	}
+}
+
+// TestDescriptionsHold tries what the descriptions say that a reader would not
+// expect of itself.
+func TestDescriptionsHold(t *testing.T) {
+	d := newDisk(t)
+	d.put("empty/x", "")
+	d.put("f", "needle\n")
+	d.put("g", "other\n")
+	d.put("seen.log", "needle\n")
+	d.put(".gitignore", "*.log\n")
+	d.put(".git/config", "needle\n")
+	if r := d.run("delete_path", args("path", "empty/x")); r.IsError || !strings.Contains(r.Text(), "undo is not available yet") {
+		t.Error(r.Text())
+	}
+	for _, c := range []struct {
+		says       string
+		tool, args string
+		code       guest.Code
+		text       string
+	}{
+		{"with `recursive` a directory", "delete_path", args("path", "empty"), guest.InvalidArguments, "recursive"},
+		{"with `recursive` a directory", "delete_path", args("path", "empty", "recursive", true, "dry_run", true), "", "deleted empty"},
+		{"only by a file", "move_path", args("from", "empty", "to", "f", "overwrite", true), guest.Exists, "regular files"},
+		{"not a directory to move into", "move_path", args("from", "f", "to", "empty"), guest.Exists, ""},
+		{"replaced only with `overwrite`", "move_path", args("from", "f", "to", "g"), guest.Exists, "overwrite"},
+		{"replaced only with `overwrite`", "move_path", args("from", "f", "to", "g", "overwrite", true, "dry_run", true), "", "would have moved f to g"},
+		{"`.git` is not", "grep", args("pattern", "needle"), "", "1 file\nf\n"},
+		{"or `glob` matches the file", "grep", args("pattern", "needle", "glob", "*.log"), "", "1 file\nseen.log\n"},
+		{"replaced only with `overwrite`", "write_file", args("path", "g", "content", "x"), guest.Exists, "overwrite"},
+		{"`dry_run` shows what would change", "write_file", args("path", "g", "content", "x", "overwrite", true, "dry_run", true), "", "would have overwritten g:"},
+		{"`dry_run` shows what would change", "write_file", args("path", "h", "content", "x", "dry_run", true), "", "would have created h:"},
+		{"`dry_run` shows the diff", "replace_block", args("path", "g", "old", "other", "new", "x", "dry_run", true), "", "would have replaced 1 place in g"},
+	} {
+		i := slices.IndexFunc(guest.Tools(), func(t guest.Tool) bool { return t.Name == c.tool })
+		if !strings.Contains(guest.Tools()[i].Description, c.says) {
+			t.Errorf("the description of %s does not say %q", c.tool, c.says)
+		}
+		r := d.run(c.tool, c.args)
+		if c.code != "" {
+			wantError(t, r, c.code, c.text)
+		} else if r.IsError || !strings.Contains(r.Text(), c.text) {
+			t.Errorf("%s(%s): %s", c.tool, c.args, r.Text())
+		}
+	}
+}

@@ -13,7 +13,7 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	if err != nil {
 		return guest.Result{}, err
 	}
-	if err := noScheme(path); err != nil {
+	if err := checkPaths(a, "path"); err != nil {
 		return guest.Result{}, err
 	}
 	if expected := a.Get("expected_sha256").TextOr(""); expected != "" {
@@ -34,7 +34,7 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	if err != nil {
 		return guest.Result{}, err
 	}
-	head := "replaced " + count(change.Replacements, "place") + " in " + guest.QuotePath(change.Path)
+	head := "replaced " + count(change.Replacements, "place") + " in " + quoted(change.Path)
 	if len(change.Lines) > 0 {
 		head += ", now " + rangesText(change.Lines)
 	}
@@ -47,7 +47,7 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 		lines = append(lines, guest.Object(guest.F("start", l.Start), guest.F("end", l.End)))
 	}
 	d := []guest.Field{
-		guest.F("path", change.Path), guest.F("replacements", change.Replacements), guest.F("lines", lines),
+		guest.F("path", named(change.Path)), guest.F("replacements", change.Replacements), guest.F("lines", lines),
 		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256),
 	}
 	if stripped {

@@ -84,31 +84,3 @@ func skippedDetail(s guest.Skipped) guest.Value {
 	}
 	return guest.Value{}
 }
-
-// noScheme refuses the paths that name something else than a file of the
-// workspace, in the tools that cannot open such things. A real file of such a
-// name is ./artifact:x.
-func noScheme(paths ...string) error {
-	for _, p := range paths {
-		name, isSkill := strings.CutPrefix(p, "skill:")
-		if isArtifact(p) || isSkill && strings.Contains(name, "/") {
-			return guest.FailPath(guest.InvalidArguments, p, "this is a handle that only read_open and grep take").
-				WithNext("put ./ before the name if a file of the workspace is meant")
-		}
-	}
-	return nil
-}
-
-// isArtifact reports whether p is artifact: and 26 digits of base 32.
-func isArtifact(p string) bool {
-	id, ok := strings.CutPrefix(p, "artifact:")
-	if !ok || len(id) != 26 {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if !('a' <= c && c <= 'z' || '2' <= c && c <= '7') {
-			return false
-		}
-	}
-	return true
-}

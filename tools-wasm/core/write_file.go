@@ -12,7 +12,7 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 	a := c.Args
 	path, text := a.Get("path").TextOr(""), a.Get("content").TextOr("")
 	overwrite, dry := a.Get("overwrite").BoolOr(false), a.Get("dry_run").BoolOr(false)
-	if err := noScheme(path); err != nil {
+	if err := checkPaths(a, "path"); err != nil {
 		return guest.Result{}, err
 	}
 	lines := lineCount(text)
@@ -47,15 +47,18 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 		return guest.Result{}, err
 	}
 	verb := "overwrote"
-	if change.Created {
+	switch {
+	case change.Created:
 		verb = "created"
+	case dry:
+		verb = "overwritten" // after "would have"
 	}
-	head := verb + " " + guest.QuotePath(change.Path) + ": " + count(lines, "line") + ", " + count(change.Bytes, "byte") +
+	head := verb + " " + quoted(change.Path) + ": " + count(lines, "line") + ", " + count(change.Bytes, "byte") +
 		", sha256 " + change.SHA256
 	if note != "" {
 		head += " (" + note + ")"
 	}
-	return finish(c, head, dry, guest.F("path", change.Path), guest.F("created", change.Created),
+	return finish(c, head, dry, guest.F("path", named(change.Path)), guest.F("created", change.Created),
 		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256))
 }
 
