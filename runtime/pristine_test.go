@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -575,6 +576,31 @@ func TestSnapshotOff(t *testing.T) {
 		}
 		if d, err := Decide(wasm); err != nil || !strings.Contains(d.String(), c.decision) {
 			t.Errorf("%s: Decide = %s, %v; want %q", c.name, d, err, c.decision)
+		}
+	}
+}
+
+// TestSameGrant changes every field of a grant, those that are added later too.
+func TestSameGrant(t *testing.T) {
+	whole := hostfuncs.Grant{Read: []string{"a"}, Write: []string{"b"}, Net: []manifest.HostRule{{Host: "h"}}, Env: []string{"E"}, KV: true, Clock: true}
+	for _, base := range []hostfuncs.Grant{{}, whole} {
+		if !sameGrant(base, base) {
+			t.Errorf("%+v is another grant than itself", base)
+		}
+		for i := range reflect.TypeFor[hostfuncs.Grant]().NumField() {
+			other := base
+			f, from := reflect.ValueOf(&other).Elem().Field(i), reflect.ValueOf(whole).Field(i)
+			if from.IsZero() {
+				t.Fatalf("the test does not know the field %s", reflect.TypeFor[hostfuncs.Grant]().Field(i).Name)
+			}
+			if f.IsZero() {
+				f.Set(from)
+			} else {
+				f.SetZero()
+			}
+			if sameGrant(base, other) || sameGrant(other, base) {
+				t.Errorf("%+v and %+v count as the same", base, other)
+			}
 		}
 	}
 }

@@ -46,6 +46,30 @@ type block struct {
 // parseResponse reads what a guest answered. Fields that it does not know are
 // left out; what is not a result at all is a trap error.
 func parseResponse(p []byte) (tool.Result, error) {
+	if text, ok := plainText(p); ok {
+		return tool.Result{Content: []tool.Content{tool.Text(text)}}, nil
+	}
+	return parseAny(p)
+}
+
+// plainText reads the response of most short calls: one text without anything
+// that JSON escapes. Reading JSON takes as long as such a call.
+func plainText(p []byte) (string, bool) {
+	p, begins := bytes.CutPrefix(p, []byte(`{"content":[{"type":"text","text":"`))
+	p, ends := bytes.CutSuffix(p, []byte(`"}]}`))
+	if !begins || !ends || !utf8.Valid(p) {
+		return "", false
+	}
+	for _, c := range p {
+		if c < ' ' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(p), true
+}
+
+// parseAny reads every response.
+func parseAny(p []byte) (tool.Result, error) {
 	var r response
 	if err := json.Unmarshal(p, &r); err != nil {
 		return tool.Result{}, tool.Errorf(tool.Trap, "the module's response is not a JSON result").Because(err)

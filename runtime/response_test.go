@@ -3,6 +3,7 @@ package runtime
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -104,4 +105,23 @@ func FuzzDecodeEdits(f *testing.F) {
 			t.Errorf("%d edits", len(edits))
 		}
 	})
+}
+
+// TestPlainText compares the short way with the one for every response.
+func TestPlainText(t *testing.T) {
+	short := 0
+	for _, text := range []string{"", "a", "two words", "\u00e4 \u65e5\u672c", "a\"b", `a\nb`, `a\u0041`, "a\nb", "\xff", "a\x00", "\x7f", `"},{"type":"text","text":"b`, "\u2028"} {
+		p := []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
+		got, gotErr := parseResponse(p)
+		want, wantErr := parseAny(p)
+		if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
+			t.Errorf("parseResponse(%q) = %+v, %v; parseAny gives %+v, %v", p, got, gotErr, want, wantErr)
+		}
+		if _, ok := plainText(p); ok {
+			short++
+		}
+	}
+	if short < 4 {
+		t.Errorf("only %d texts went the short way", short)
+	}
 }

@@ -69,21 +69,29 @@ func described(name string) func(testing.TB) []byte {
 }
 
 var guestsOfBench = []benchGuest{
-	{"tiny", described("tiny"), 0, `{"text":"a banana"}`, ""},
+	{"tiny", func(b testing.TB) []byte { return withManifest(b, buildGo(b, benchGuests+"tiny")) }, 0, `{"text":"a banana"}`, ""},
+	{"sdk", described("sdk"), 0, `{"text":"a banana"}`, ""},
 	{"abi", described("abi"), 0, `{"text":"the quick brown fox jumps over the lazy dog"}`, ""},
 	{"jsonregexp", described("jsonregexp"), 0, `{"pattern":"a+b","text":"xxaabxxabaaab"}`, ""},
 	// Without a workspace: what a built-in tool costs beside its files.
 	{"core", func(testing.TB) []byte { return toolswasm.Core() }, 1, `{"path":"a.txt"}`, tool.GrantMissing},
 	{"small", func(b testing.TB) []byte {
 		wasm, err := os.ReadFile(benchGuests + "small/small.wasm")
-		if err == nil {
-			wasm, err = manifest.Embed(wasm, []byte(`{"abi":1,"name":"small","version":"1.0.0","tools":[{"name":"map","description":"Maps bytes.","inputSchema":{"type":"object"},"effects":["read"]}]}`))
-		}
 		if err != nil {
 			b.Fatal(err)
 		}
-		return wasm
+		return withManifest(b, wasm)
 	}, 0, `{"text":"a banana"}`, ""},
+}
+
+// withManifest is for guests that do not describe themselves.
+func withManifest(b testing.TB, wasm []byte) []byte {
+	b.Helper()
+	wasm, err := manifest.Embed(wasm, []byte(`{"abi":1,"name":"bare","version":"1.0.0","tools":[{"name":"count","description":"Counts.","inputSchema":{"type":"object"},"effects":["read"]}]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return wasm
 }
 
 func (g benchGuest) call(ctx context.Context, m Module) error {
@@ -278,7 +286,7 @@ func BenchmarkStop(b *testing.B) {
 // BenchmarkThroughput measures calls a second with 1, 8 and 1,000 callers, who
 // wait in the queue, and the slowest of a hundred.
 func BenchmarkThroughput(b *testing.B) {
-	for _, g := range guestsOfBench[:2] {
+	for _, g := range guestsOfBench[:3] {
 		for _, callers := range []int{1, 8, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", g.name, callers), func(b *testing.B) {
 				e := newEngine(b, Options{Limits: Limits{Queue: 1000, Concurrency: 32}})
