@@ -61,6 +61,8 @@ type commit struct {
 	// Directories that had to be made anew to be moved, and what they were.
 	remade map[tool.Identity]tool.Identity
 
+	locked int // staged files that are locked
+
 	undo []func() error // of the steps done, in their order
 	late []func()       // what to clear away once all is in place
 }
@@ -105,7 +107,10 @@ type unit struct {
 	seen map[string]stat // of a tree, by path in it
 	temp string
 	tmp  *heldDir
-	own  tool.Identity // of our temporary file
+	own  mark // our temporary file
+
+	lock   file // keeps the staged file from being taken for a leftover
+	locked bool
 }
 
 func mismatch(path, format string, args ...any) *tool.Error {
@@ -314,6 +319,9 @@ func (c *commit) hold(path, about string) (*heldDir, error) {
 }
 
 func (c *commit) close() {
+	for _, u := range c.units {
+		u.unlock()
+	}
 	for _, h := range c.held {
 		h.d.close()
 	}

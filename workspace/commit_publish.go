@@ -36,7 +36,6 @@ func (u *unit) same() bool { return u.now != nil && u.e.Before != "" && u.e.Befo
 
 func (c *commit) stageFile(u *unit) error {
 	path := u.e.Path
-	u.tmp, u.temp = u.in.nearest(), c.w.tempName()
 	// A new file gets the mode that the user's mask and the directory's default
 	// access list give it; one that replaces another is closed to everybody else
 	// until it has the mode of the old one.
@@ -44,16 +43,14 @@ func (c *commit) stageFile(u *unit) error {
 	if u.now != nil {
 		perm = 0o600
 	}
-	f, err := u.tmp.d.create(u.temp, perm)
+	u.tmp = u.in.nearest()
+	f, err := c.createStaged(u, perm)
 	if err != nil {
 		return pathError(path, err)
 	}
-	defer f.close()
-	st, err := f.stat()
-	if err != nil {
-		return pathError(path, err)
+	if !u.locked {
+		defer f.close()
 	}
-	u.own = st.id
 	c.undo = append(c.undo, func() error { c.removeOwn(u); return nil })
 	if err := f.write(u.e.Blob); err != nil {
 		return pathError(path, err)
@@ -75,18 +72,70 @@ func (c *commit) stageFile(u *unit) error {
 			return pathError(path, err)
 		}
 	}
-	if c.w.opts.NoSync {
-		return nil
+	if !c.w.opts.NoSync {
+		if err := f.sync(); err != nil {
+			return pathError(path, err)
+		}
 	}
-	return pathError(path, f.sync())
+	st, err := f.stat()
+	if err != nil {
+		return pathError(path, err)
+	}
+	u.own = mark{st: st, sum: u.e.After}
+	return nil
+}
+
+// createStaged makes the file that u is staged in. While its lock is held, no
+// other commit takes it for a leftover. Such a commit may be quicker than we are
+// with the lock: then the file is its, and we make another.
+func (c *commit) createStaged(u *unit, perm uint32) (file, error) {
+	for try := 0; ; try++ {
+		lock := c.locked < maxStagedLocks
+		u.temp = c.w.tempName()
+		if lock {
+			u.temp = stagedName(u.temp)
+		}
+		f, err := u.tmp.d.create(u.temp, perm)
+		if err != nil {
+			return f, err
+		}
+		var ok bool
+		if lock {
+			ok, err = f.tryLock()
+		}
+		st, e := f.stat()
+		if e != nil {
+			f.close()
+			return f, e
+		}
+		if err == nil && lock && (!ok || st.nlink == 0) && try < maxTries {
+			f.close()
+			continue
+		}
+		u.own = mark{st: st, object: true}
+		if ok {
+			u.lock, u.locked = f, true
+			c.locked++
+		}
+		return f, nil
+	}
+}
+
+// unlock gives the lock of a staged file up.
+func (u *unit) unlock() {
+	if u.locked {
+		u.lock.close()
+		u.locked = false
+	}
 }
 
 // removeOwn removes a temporary name, but only if what is there is what we put
 // there.
 func (c *commit) removeOwn(u *unit) {
-	if st, err := u.tmp.d.lstat(u.temp); err == nil && sameID(st.id, u.own) {
+	if same, err := c.holds(u.tmp.d, u.temp, u.own); err == nil && same {
 		u.tmp.d.unlink(u.temp)
 	}
+	u.unlock()
 }
 
 // publish does the units in their order.
@@ -111,8 +160,8 @@ func (c *commit) publish() error {
 			}
 			err = c.remove(i)
 		case tool.OpMove:
-			if u.follows {
-				err = c.moveOver(i)
+			if u.now != nil && u.st.typ == File && !c.isAlias(u) {
+				err = c.moveFile(i)
 			} else {
 				err = c.move(u)
 			}
@@ -187,24 +236,24 @@ func (c *commit) putNew(u *unit) error {
 		}
 		return fail(path, err)
 	}
+	u.unlock()
 	u.in.touched = true
 	c.undo = append(c.undo, func() error {
-		// Only what we put there goes, by way of a name that is ours alone.
-		if err := u.in.d.renameNew(u.name, u.tmp.d, u.temp); err != nil {
-			return c.stuck(path, u, err)
-		}
-		if st, err := u.tmp.d.lstat(u.temp); err != nil || !sameID(st.id, u.own) {
-			return c.stuck(path, u, u.tmp.d.renameNew(u.temp, u.in.d, u.name))
-		}
-		return nil
+		u.temp = c.w.tempName()
+		_, err := c.pullBack(path, u.in, u.name, u.tmp, u.temp, u.own)
+		return err
 	})
 	return nil
 }
 
 // replace swaps the new file with the old one, so that the old one is in hand and
-// can be looked at, and put back if it is not the one that was approved.
+// can be looked at, and put back if it is not the one that was approved. Once it
+// was looked at, a save over the new file is simply newer.
 func (c *commit) replace(u *unit) error {
 	path := u.e.Path
+	if err := c.unstage(u); err != nil {
+		return err
+	}
 	err := u.tmp.d.exchange(u.temp, u.in.d, u.name)
 	if err == errNoExchange {
 		return c.replaceOver(u)
@@ -213,12 +262,7 @@ func (c *commit) replace(u *unit) error {
 		return fail(path, err)
 	}
 	u.in.touched = true
-	back := func() error {
-		if err := u.tmp.d.exchange(u.temp, u.in.d, u.name); err != nil {
-			return c.stuck(path, u, err)
-		}
-		return nil
-	}
+	back := func() error { return c.swapBack(path, u.tmp, u.temp, u.in, u.name, u.own) }
 	if err := c.unchanged(u.tmp.d, u.temp, u.e, &u.st); err != nil {
 		return errors.Join(err, back())
 	}
@@ -227,8 +271,21 @@ func (c *commit) replace(u *unit) error {
 	return nil
 }
 
+// unstage gives a staged file a name that can hold somebody else's bytes next:
+// those of staged files are removed when their commit has died.
+func (c *commit) unstage(u *unit) error {
+	next := c.w.tempName()
+	if err := u.tmp.d.renameNew(u.temp, u.tmp.d, next); err != nil {
+		return fail(u.e.Path, err)
+	}
+	u.temp = next
+	u.unlock()
+	return nil
+}
+
 // replaceOver is replace where names cannot be swapped: the old file gets a
-// second name first, then the new one takes its place.
+// second name first, then the new one takes its place. Between the last look and
+// that there is a gap that such systems have no means to close.
 func (c *commit) replaceOver(u *unit) error {
 	path := u.e.Path
 	keep := c.w.tempName()
@@ -246,9 +303,12 @@ func (c *commit) replaceOver(u *unit) error {
 			return tool.PathErrorf(tool.NotAvailable, path, "this file system can replace one file in a call, not several at once").
 				WithNext("change one file in each call").Because(err)
 		}
-		if err := c.unchanged(u.in.d, u.name, u.e, &u.st); err != nil {
-			return err
+	}
+	if err := c.unchanged(u.in.d, u.name, u.e, &u.st); err != nil {
+		if linked {
+			c.unlinkIf(u.tmp, keep, tool.Identity{})
 		}
+		return err
 	}
 	if err := u.tmp.d.rename(u.temp, u.in.d, u.name); err != nil {
 		if linked {
@@ -259,10 +319,12 @@ func (c *commit) replaceOver(u *unit) error {
 	u.in.touched = true
 	if linked {
 		c.undo = append(c.undo, func() error {
-			if st, err := u.in.d.lstat(u.name); err != nil || !sameID(st.id, u.own) {
-				return c.stuck(path, u, err)
+			u.temp = c.w.tempName()
+			free, err := c.pullBack(path, u.in, u.name, u.tmp, u.temp, u.own)
+			if !free {
+				return errors.Join(err, c.drop(path, u.tmp, keep))
 			}
-			return u.tmp.d.rename(keep, u.in.d, u.name)
+			return errors.Join(err, c.giveBack(path, u.tmp, keep, u.in, u.name))
 		})
 		c.late = append(c.late, func() { c.unlinkIf(u.tmp, keep, u.st.id) })
 	}
@@ -283,13 +345,11 @@ func (c *commit) remove(i int) error {
 	path := u.e.Path
 	parent, _ := split(path)
 	u.tmp, u.temp = c.shelter(i, u.in, parent), c.w.tempName()
-	if err := c.shift(u.in.d, u.name, u.tmp.d, u.temp); err != nil {
+	if err := c.takeOut(u.in.d, u.name, u.tmp.d, u.temp); err != nil {
 		return fail(path, err)
 	}
 	u.in.touched = true
-	back := func() error {
-		return c.stuck(path, u, c.shift(u.tmp.d, u.temp, u.in.d, u.name))
-	}
+	back := func() error { return c.giveBack(path, u.tmp, u.temp, u.in, u.name) }
 	var err error
 	if u.e.Mode.IsDir() {
 		if u.seen == nil {
@@ -332,101 +392,6 @@ func (c *commit) shelter(i int, h *heldDir, parent string) *heldDir {
 		}
 	}
 	return h
-}
-
-func (c *commit) move(u *unit) error {
-	path := u.e.Path
-	rename := c.shift
-	if st, err := u.to.d.lstat(u.dest); err == nil && c.aliasMove(u, u.to, u.dest, st) {
-		rename = dir.rename // the same name in another spelling: nothing to replace
-	}
-	if err := rename(u.in.d, u.name, u.to.d, u.dest); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return mismatch(path, "something of this name exists now")
-		}
-		return fail(path, err)
-	}
-	u.in.touched, u.to.touched = true, true
-	back := func() error {
-		if err := c.shift(u.to.d, u.dest, u.in.d, u.name); err != nil {
-			return c.stuck(u.e.From, nil, err)
-		}
-		return nil
-	}
-	if u.now != nil {
-		if err := c.unchanged(u.to.d, u.dest, u.e, &u.st); err != nil {
-			return errors.Join(err, back())
-		}
-	}
-	c.undo = append(c.undo, back)
-	return nil
-}
-
-// moveOver moves a file onto another that the unit before it removes: the two
-// are swapped, so that the destination is never without a file.
-func (c *commit) moveOver(i int) error {
-	u, gone := c.units[i], c.units[i-1]
-	path := u.e.Path
-	err := u.in.d.exchange(u.name, u.to.d, u.dest)
-	if err == errNoExchange {
-		if err := c.remove(i - 1); err != nil {
-			return err
-		}
-		return c.move(u)
-	}
-	if err != nil {
-		return fail(path, err)
-	}
-	u.in.touched, u.to.touched = true, true
-	back := func() error {
-		if err := u.in.d.exchange(u.name, u.to.d, u.dest); err != nil {
-			return c.stuck(path, nil, err)
-		}
-		return nil
-	}
-	if err := c.unchanged(u.to.d, u.dest, u.e, &u.st); err != nil {
-		return errors.Join(err, back())
-	}
-	if err := c.unchanged(u.in.d, u.name, gone.e, &gone.st); err != nil {
-		return errors.Join(err, back())
-	}
-	parent, _ := split(u.e.From)
-	gone.tmp, gone.temp = c.shelter(i, u.in, parent), c.w.tempName()
-	if err := u.in.d.renameNew(u.name, gone.tmp.d, gone.temp); err != nil {
-		return errors.Join(fail(path, err), back())
-	}
-	c.undo = append(c.undo, func() error {
-		if err := gone.tmp.d.renameNew(gone.temp, u.in.d, u.name); err != nil {
-			return c.stuck(path, gone, err)
-		}
-		return back()
-	})
-	c.late = append(c.late, func() { c.unlinkIf(gone.tmp, gone.temp, gone.st.id) })
-	return nil
-}
-
-// stuck says where the bytes are when they could not be put back.
-func (c *commit) stuck(path string, u *unit, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := tool.PathErrorf(tool.Internal, path, "it could not be put back").Because(err)
-	if u != nil && u.tmp != nil {
-		e.WithNext("a person must look at %s", tool.QuotePath(join(u.tmp.path, u.temp)))
-	}
-	return e
-}
-
-// rollback undoes what was done, newest first.
-func (c *commit) rollback() error {
-	var errs []error
-	for i := len(c.undo) - 1; i >= 0; i-- {
-		if err := c.undo[i](); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	c.undo = nil
-	return errors.Join(errs...)
 }
 
 // finish makes the result durable and clears away what was replaced.

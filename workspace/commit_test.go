@@ -32,6 +32,15 @@ func write(t testing.TB, o *Overlay, path, text string) {
 	must(t, err)
 }
 
+// staging brings a commit to where everything is staged and nothing published.
+func staging(t testing.TB, b *box, o *Overlay) *commit {
+	t.Helper()
+	c := &commit{w: b.w, ctx: t.Context(), held: map[string]*heldDir{}}
+	c.sim.w = b.w
+	must(t, c.plan(o.WriteSet()), c.check(), c.stage())
+	return c
+}
+
 // bothSwaps runs f where names can be exchanged and where they cannot.
 func bothSwaps(t *testing.T, f func(t *testing.T, b *box)) {
 	eachWay(t, func(t *testing.T, b *box) {
@@ -226,10 +235,8 @@ func TestCommitRollsBack(t *testing.T) {
 				must(t, second(o.Rename(t.Context(), "moved", "dest", false)), second(o.Remove(t.Context(), "tree", true)))
 				write(t, o, "z", "Z")
 
-				cm := &commit{w: b.w, ctx: t.Context(), held: map[string]*heldDir{}}
-				cm.sim.w = b.w
+				cm := staging(t, b, o)
 				defer cm.close()
-				must(t, cm.plan(o.WriteSet()), cm.check(), cm.stage())
 				c.late(b)
 				want := withoutTemps(tree(t, b.W))
 				err := cm.publish()
@@ -265,7 +272,7 @@ func TestPlantedTempName(t *testing.T) {
 		b.build("f = x", "d/x = x")
 		name := tempName()
 		b.w.tempName = func() string { return name }
-		must(t, os.Symlink(b.O+"/secret", b.W+"/"+name))
+		must(t, os.Symlink(b.O+"/secret", b.W+"/"+name), os.Symlink(b.O+"/secret", b.W+"/"+stagedName(name)))
 		b.guardOutside()
 		for _, step := range []func(o *Overlay) error{
 			func(o *Overlay) error { return second(o.Write(t.Context(), "f", []byte("PWN"), true)) },
@@ -317,9 +324,7 @@ func TestStepsThatFail(t *testing.T) {
 			second(o.Rename(t.Context(), "onto", "over", true)), second(o.Remove(t.Context(), "b", false)))
 		write(t, o, "nd/m", "changed")
 		for n := 1; ; n++ {
-			cm := &commit{w: b.w, ctx: t.Context(), held: map[string]*heldDir{}}
-			cm.sim.w = b.w
-			must(t, cm.plan(o.WriteSet()), cm.check(), cm.stage())
+			cm := staging(t, b, o)
 			if n > len(cm.units) {
 				cm.rollback()
 				cm.close()

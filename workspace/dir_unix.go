@@ -141,6 +141,7 @@ func (d dir) mkdir(name string, perm uint32) error {
 }
 
 func (d dir) unlink(name string) error {
+	d.w.step("unlink")
 	return retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
 }
 
@@ -150,6 +151,7 @@ func (d dir) rmdir(name string) error {
 
 // rename replaces what stands at the destination.
 func (d dir) rename(name string, to dir, toName string) error {
+	d.w.step("rename")
 	return retry(func() error { return unix.Renameat(d.fd, name, to.fd, toName) })
 }
 
@@ -160,6 +162,7 @@ func (d dir) rename(name string, to dir, toName string) error {
 // and then only an empty directory could be replaced.
 func (d dir) renameNew(name string, to dir, toName string) error {
 	if !d.w.noReplace {
+		d.w.step("renameNew")
 		err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, toName) })
 		if !unsupported(err) {
 			return err
@@ -193,11 +196,47 @@ func (d dir) renameNew(name string, to dir, toName string) error {
 	return nil
 }
 
+// takeOut is renameNew to a name that nobody else knows. Where the kernel cannot
+// keep a name from being replaced, ours is made first and replaced then: so what
+// goes is what stands at name in that moment, whoever saves meanwhile.
+func (d dir) takeOut(name string, to dir, temp string) error {
+	if !d.w.noReplace {
+		d.w.step("takeOut")
+		err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, temp) })
+		if !unsupported(err) {
+			return err
+		}
+	}
+	st, err := d.lstat(name)
+	if err != nil {
+		return err
+	}
+	clear := to.unlink
+	if st.typ == Dir {
+		clear = to.rmdir
+		err = to.mkdir(temp, 0o700)
+	} else {
+		var f file
+		if f, err = to.create(temp, 0o600); err == nil {
+			f.close()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.rename(name, to, temp); err != nil {
+		clear(temp)
+		return err
+	}
+	return nil
+}
+
 // exchange swaps two names in one step; errNoExchange if the system cannot.
 func (d dir) exchange(name string, to dir, toName string) error {
 	if d.w.noExchange {
 		return errNoExchange
 	}
+	d.w.step("exchange")
 	err := retry(func() error { return renameExchange(d.fd, name, to.fd, toName) })
 	if unsupported(err) {
 		return errNoExchange
@@ -209,6 +248,7 @@ func (d dir) link(name string, to dir, toName string) error {
 	if d.w.noLink {
 		return unix.EPERM
 	}
+	d.w.step("link")
 	return retry(func() error { return unix.Linkat(d.fd, name, to.fd, toName, 0) })
 }
 
@@ -286,6 +326,9 @@ func (f file) write(p []byte) error {
 func (f file) sync() error { return retry(func() error { return unix.Fsync(f.fd) }) }
 
 func (f file) stat() (stat, error) { return fstat(f.fd) }
+
+// tryLock locks the file until it is closed, if nobody else has it locked.
+func (f file) tryLock() (bool, error) { return flock(f.fd) }
 
 // osFile gives the descriptor away.
 func (f file) osFile(name string) *os.File { return os.NewFile(uintptr(f.fd), name) }

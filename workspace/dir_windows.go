@@ -248,6 +248,8 @@ func (d dir) renameNew(name string, to dir, toName string) error {
 	return d.rename(name, to, toName)
 }
 
+func (d dir) takeOut(name string, to dir, temp string) error { return d.renameNew(name, to, temp) }
+
 func (d dir) exchange(string, dir, string) error { return errNoExchange }
 
 func (d dir) link(name string, to dir, toName string) error {
@@ -318,6 +320,9 @@ func (f file) stat() (stat, error) {
 	st.id, st.nlink = identify(f.f)
 	return st, nil
 }
+
+// tryLock locks nothing: locks of this system would keep the file from being read.
+func (f file) tryLock() (bool, error) { return false, syscall.EWINDOWS }
 
 func (f file) osFile(string) *os.File { return f.f }
 

@@ -13,7 +13,16 @@ import (
 // moved one by one, and the old one is removed. Either everything moves or
 // nothing does.
 func (c *commit) shift(from dir, name string, to dir, toName string) error {
-	err := from.renameNew(name, to, toName)
+	return c.shiftBy(dir.renameNew, from, name, to, toName)
+}
+
+// takeOut is shift to a temporary name.
+func (c *commit) takeOut(from dir, name string, to dir, temp string) error {
+	return c.shiftBy(dir.takeOut, from, name, to, temp)
+}
+
+func (c *commit) shiftBy(rename func(d dir, name string, to dir, toName string) error, from dir, name string, to dir, toName string) error {
+	err := rename(from, name, to, toName)
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
@@ -51,7 +60,7 @@ func (c *commit) shiftDir(from dir, name string, to dir, toName string, depth in
 			return
 		}
 		for i := len(moved) - 1; i >= 0; i-- {
-			err = errors.Join(err, c.shift(dst, moved[i], src, moved[i]))
+			err = errors.Join(err, c.merge(dst, moved[i], src, moved[i], depth+1))
 		}
 		c.repoint(dst, src)
 		err = errors.Join(err, to.rmdir(toName))

@@ -15,10 +15,17 @@ const (
 	tempPrefix = ".wasmtools-tmp-"
 	tempRandom = 26 // base32 digits of 128 random bits
 
-	// A commit takes far less. What is older was left by a crash; a directory may
-	// be the only copy of what a removal took away, so it stays for a day.
-	staleFile = time.Hour
-	staleDir  = 24 * time.Hour
+	// The random part of a staged file begins so: new content, locked until it is
+	// published and never anybody else's bytes. Some are not locked, lest a large
+	// set takes all descriptors; those have a name of the other kind.
+	stagedMark     = "staged"
+	maxStagedLocks = 256
+
+	// A commit takes far less. What is older was left by a crash; it may be the
+	// only copy of what was taken out of its place, so it stays for a day. A staged
+	// file, where there are no locks, does not need to.
+	staleStaged = time.Hour
+	staleOther  = 24 * time.Hour
 
 	maxSwept = 10_000 // names looked at in one directory
 )
@@ -28,9 +35,20 @@ var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPad
 // tempName is a name that nobody can have guessed, and so planted a link at.
 func tempName() string {
 	var b [16]byte
-	rand.Read(b[:])
-	return tempPrefix + lowerBase32.EncodeToString(b[:])
+	for {
+		rand.Read(b[:])
+		if name := tempPrefix + lowerBase32.EncodeToString(b[:]); !isStaged(name) {
+			return name
+		}
+	}
 }
+
+// stagedName makes a temporary name one for a staged file.
+func stagedName(temp string) string {
+	return tempPrefix + stagedMark + temp[len(tempPrefix)+len(stagedMark):]
+}
+
+func isStaged(temp string) bool { return strings.HasPrefix(temp, tempPrefix+stagedMark) }
 
 // IsTemp reports whether name has the form of the files that commits work with.
 // Walkers leave such names out.
@@ -69,7 +87,8 @@ func (s *sweptDirs) first(id tool.Identity) bool {
 
 // sweep removes what crashed commits left in a directory: names of our form,
 // owned by us, unchanged for a long time by a clock that nobody but the kernel
-// sets. It is done once per directory and is never a reason to fail.
+// sets. A staged file that nobody has locked goes at once: its commit is dead. It
+// is done once per directory and is never a reason to fail.
 func (w *Workspace) sweep(d dir, id tool.Identity, now time.Time) {
 	if !w.swept.first(id) {
 		return
@@ -100,11 +119,31 @@ func (w *Workspace) sweep(d dir, id tool.Identity, now time.Time) {
 		}
 		age := now.Sub(time.Unix(0, st.ctime))
 		switch {
-		case st.typ == Dir && age > staleDir:
+		case isStaged(name) && st.typ == File:
+			sweepStaged(d, name, age)
+		case age <= staleOther:
+		case st.typ == Dir:
 			removeTree(d, name, nil, "")
-		case st.typ != Dir && age > staleFile:
+		default:
 			d.unlink(name)
 		}
+	}
+}
+
+// sweepStaged removes a staged file if it can have its lock. Whoever made it and
+// is not yet so far sees that it is gone.
+func sweepStaged(d dir, name string, age time.Duration) {
+	f, st, err := d.openFile(name)
+	if err != nil {
+		return
+	}
+	defer f.close()
+	ok, err := f.tryLock()
+	if now, e := d.lstat(name); e != nil || !sameID(now.id, st.id) {
+		return
+	}
+	if ok || err != nil && age > staleStaged {
+		d.unlink(name)
 	}
 }
 

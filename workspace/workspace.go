@@ -13,7 +13,19 @@
 // set on the disk: all of its files or none, each replaced in one step, and only
 // if every file is still what it was when the write set was made.
 //
+// Other programs may save at any time. A commit that meets another save takes
+// itself back, and the last save stands under its name afterwards.
+//
 // # What it does not promise
+//
+// A crash in the middle of a commit can leave some of its files changed and others
+// not, each whole, and hidden files whose names begin with .wasmtools-tmp-. Staged
+// new content goes with the next commit in that directory by another process, or
+// after an hour where files cannot be locked; what was taken out of its place, or
+// has a second name there, stays for a day. Where the file system cannot swap two
+// names, a save that falls between the last look at a file and its replacement,
+// microseconds, is lost; where it cannot keep a name from being replaced either,
+// so may be one at either end of a move.
 //
 // A directory that another process moves out of the root while a call holds it
 // open is still that directory. A hard link names the same file as another name
@@ -72,6 +84,7 @@ type Workspace struct {
 	noReplace  bool // no rename that never replaces
 	noLink     bool // no second names
 	tempName   func() string
+	onStep     func(op string) // before each step and look of a commit that another program could come before
 
 	denied deniedDirs
 	swept  sweptDirs
@@ -127,6 +140,12 @@ func Open(path string, opts Options) (*Workspace, error) {
 	w.probe(opts)
 	w.deny(opts.Deny)
 	return w, nil
+}
+
+func (w *Workspace) step(op string) {
+	if w.onStep != nil {
+		w.onStep(op)
+	}
 }
 
 // Close gives the root up. Overlays and handles must not be used afterwards.
