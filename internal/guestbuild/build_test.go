@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -313,47 +312,5 @@ func TestBuildFails(t *testing.T) {
 				t.Errorf("%d files are left, want 1", len(left))
 			}
 		})
-	}
-}
-
-// TestAuthoringGuide builds and tests the tool of docs/authoring.md as it stands
-// there.
-func TestAuthoringGuide(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/authoring.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	files := map[string]string{"go.mod": "module example.com/marks\n\ngo 1.26.5\n\nrequire github.com/wasmtools/wasmtools v0.0.0\n\nreplace github.com/wasmtools/wasmtools => " + here + "\n"}
-	for _, block := range strings.Split(string(page), "```go\n// ")[1:] {
-		code, _, _ := strings.Cut(block, "```")
-		name, code, _ := strings.Cut(code, "\n")
-		files[name] = code
-	}
-	if len(files) != 3 {
-		t.Fatalf("the page holds %d files, want 2", len(files)-1)
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	about, err := manifest.Extract(build(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(about, []byte(`"name":"find_marks"`)) {
-		t.Errorf("manifest %s", about)
-	}
-	for _, module := range []string{dir, filepath.Join(root, "examples/wordcount")} {
-		cmd := exec.Command("go", "test", ".")
-		cmd.Dir = module
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("go test in %s: %v\n%s", filepath.Base(module), err, out)
-		}
 	}
 }
