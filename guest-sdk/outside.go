@@ -1,7 +1,5 @@
 package guest
 
-import "encoding/binary"
-
 // What reaches beyond files. Each function needs its capability, and answers
 // grant_missing without it; see Net, Env, KV of [Tool].
 
@@ -56,10 +54,10 @@ func (c *Call) Fetch(r Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if len(p) < 4 || uint64(binary.LittleEndian.Uint32(p)) > uint64(len(p)-4) {
+	if len(p) < 4 || uint64(u32(p)) > uint64(len(p)-4) {
 		return Response{}, Fail(Internal, "a host function gave an answer without a head")
 	}
-	n := int(binary.LittleEndian.Uint32(p))
+	n := int(u32(p))
 	head, err := Parse(p[4 : 4+n])
 	if err != nil {
 		return Response{}, Fail(Internal, "a host function answered with "+err.Error())
