@@ -9,7 +9,7 @@ import (
 	"github.com/wasmtools/wasmtools/tool"
 )
 
-const describeTime = 10 * time.Second
+const describeTime = 30 * time.Second
 
 // Describe runs a module's wt_describe in a sandbox without any capability and
 // returns the manifest that it gives, unchecked. It is for building modules;
