@@ -16,7 +16,7 @@ import (
 // BenchmarkForeign measures whole calls of foreign modules, each in an instance
 // of its own; sdk-fresh and sdk-kept are the Extism SDK alone.
 func BenchmarkForeign(b *testing.B) {
-	e := newEngine(b, Options{})
+	e := patientEngine(b)
 	_, w := filesSpace(b)
 	cat, err := os.ReadFile(filepath.Join(dependency(b, "github.com/tetratelabs/wazero"), "imports/wasi_snapshot_preview1/example/testdata/cargo-wasi/cat.wasm"))
 	if err != nil {

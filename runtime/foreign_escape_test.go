@@ -85,6 +85,12 @@ func foreignFixture(t testing.TB, name string, reactor bool) []byte {
 	return fixtures.m[name]
 }
 
+// patientEngine gives the compiler time: under the race detector, a Go program
+// takes it half a minute.
+func patientEngine(t testing.TB) *Engine {
+	return newEngine(t, Options{Limits: Limits{Compile: 10 * time.Minute}})
+}
+
 // oneTool is a sidecar with one tool t, which passes the list argv and the text
 // input on.
 func oneTool(top, rest string) []byte {
@@ -208,7 +214,7 @@ func TestEscapeByOwnLink(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	tl := foreignTool(t, newEngine(t, Options{}), code, oneTool("", argv), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
+	tl := foreignTool(t, patientEngine(t), code, oneTool("", argv), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
 	for _, a := range [][]string{attack, {"symlink=../outside/secret|/way", "read=/way"}, {"link=/way/../../outside/secret|/hard", "read=/hard"}, {"link=../outside/secret|/hard"}} {
 		v := preview(t, tl, args(a...))
 		if !v.Result.IsError || strings.Contains(fmt.Sprint(v.Result), "top secret") || !v.Writes.Empty() {
@@ -241,7 +247,7 @@ func TestEscapeByReadOnlyMount(t *testing.T) {
 		t.Fatalf("control: through the SDK's read-only mount the plugin reads %q, %v; it should read the secret", out, err)
 	}
 
-	tl := foreignTool(t, newEngine(t, Options{}), code,
+	tl := foreignTool(t, patientEngine(t), code,
 		oneTool("mount = \"/mnt\"\n[config]\npath = \"/mnt/way\"\n", "export = \"try_read\"\ninput = \"none\"\n"), "t",
 		ToolOptions{Workspace: w, Grant: granting(hostfuncs.Grant{Read: []string{"**"}})})
 	v := preview(t, tl, args())
@@ -296,7 +302,7 @@ func TestEscapeByRedirect(t *testing.T) {
 
 	reached = 0
 	host := strings.TrimPrefix(open.URL, "http://")
-	tl := foreignTool(t, newEngine(t, Options{}), code, oneTool("", "export = \"http_get\"\n"), "t", ToolOptions{
+	tl := foreignTool(t, patientEngine(t), code, oneTool("", "export = \"http_get\"\n"), "t", ToolOptions{
 		HTTP:  guarded{httpfetch.New(httpfetch.Options{})},
 		Grant: granting(hostfuncs.Grant{Net: []manifest.HostRule{{Host: host, Private: true}}}),
 	})
@@ -342,7 +348,7 @@ func TestEscapeByRebinding(t *testing.T) {
 		Dial:     func(ctx context.Context, a netip.AddrPort) (net.Conn, error) { return dial(ctx, "tcp", "") },
 	})
 	grant := hostfuncs.Grant{Net: []manifest.HostRule{{Host: "rebound.example:" + port}}}
-	e := newEngine(t, Options{})
+	e := patientEngine(t)
 	tl := foreignTool(t, e, code, oneTool("", "export = \"http_get\"\n"), "t", ToolOptions{HTTP: guarded{client}, Grant: granting(grant)})
 	if v := preview(t, tl, json.RawMessage(request)); v.Result.Code != tool.GrantMissing || reached != 0 {
 		t.Errorf("the plugin answers %v, this machine was asked %d times; want grant_missing and 0", v.Result, reached)
@@ -380,7 +386,7 @@ func TestStateKeptBetweenCalls(t *testing.T) {
 	if !strings.Contains(string(last), `"total":6`) {
 		t.Fatalf("control: the second call of one instance gives %s; it should know of the first", last)
 	}
-	tl := foreignTool(t, newEngine(t, Options{}), code, oneTool("", "export = \"count_vowels\"\ninput = \"{input}\"\n"), "t", ToolOptions{})
+	tl := foreignTool(t, patientEngine(t), code, oneTool("", "export = \"count_vowels\"\ninput = \"{input}\"\n"), "t", ToolOptions{})
 	for range 3 {
 		v := preview(t, tl, map[string]any{"input": "aaa"})
 		if !strings.Contains(v.Result.PlainText(), `"total":3`) {
@@ -408,7 +414,7 @@ func TestKernelThatNeverAnswers(t *testing.T) {
 		t.Fatalf("control: in the SDK's kernel the attack ends by itself: %q, %v", out, err)
 	}
 
-	tl := foreignTool(t, newEngine(t, Options{}), code, nil, "attack", ToolOptions{})
+	tl := foreignTool(t, patientEngine(t), code, nil, "attack", ToolOptions{})
 	began := time.Now()
 	v := preview(t, tl, map[string]any{})
 	if v.Result.PlainText() != "still here" {
@@ -423,7 +429,7 @@ func TestKernelThatNeverAnswers(t *testing.T) {
 // limit, also with as many guests as there are processors and a collector that
 // wants the world to stop.
 func TestGuestsAreStopped(t *testing.T) {
-	e := newEngine(t, Options{})
+	e := patientEngine(t)
 	_, w := twoTrees(t)
 	const limits = "[limits]\ntime_ms = 200\n"
 	command := foreignTool(t, e, foreignFixture(t, "files", false), oneTool(limits, argv), "t", ToolOptions{Workspace: w})
@@ -461,8 +467,8 @@ func TestGuestsAreStopped(t *testing.T) {
 func TestStopCannotBeCleared(t *testing.T) {
 	body := wasmasm.Code{}.Loop(wasmasm.Void).I32Const(1 << 20).GlobalSet(0).Br(0).End()
 	m := wasmasm.Module{Funcs: []wasmasm.Func{{Body: body, Export: "_start"}}}
-	if _, err := newEngine(t, Options{}).Load(context.Background(), m.Encode(), LoadOptions{Sidecar: oneTool("", "")}); err == nil {
-		tl := foreignTool(t, newEngine(t, Options{}), m.Encode(), oneTool("[limits]\ntime_ms = 500\n", ""), "t", ToolOptions{})
+	if _, err := patientEngine(t).Load(context.Background(), m.Encode(), LoadOptions{Sidecar: oneTool("", "")}); err == nil {
+		tl := foreignTool(t, patientEngine(t), m.Encode(), oneTool("[limits]\ntime_ms = 500\n", ""), "t", ToolOptions{})
 		if v := preview(t, tl, args()); v.Result.Code != tool.InvalidModule {
 			t.Errorf("the module runs: %v; want invalid_module", v.Result)
 		}
@@ -470,7 +476,7 @@ func TestStopCannotBeCleared(t *testing.T) {
 	// The control: with a global of its own the same code is a module, and is
 	// stopped although it sets what it can.
 	m.Globals = [][]byte{append([]byte{wasmasm.I32, 1}, wasmasm.Code{}.I32Const(0).End()...)}
-	tl := foreignTool(t, newEngine(t, Options{}), m.Encode(), oneTool("[limits]\ntime_ms = 300\n", ""), "t", ToolOptions{})
+	tl := foreignTool(t, patientEngine(t), m.Encode(), oneTool("[limits]\ntime_ms = 300\n", ""), "t", ToolOptions{})
 	if v := preview(t, tl, args()); v.Result.Code != tool.Timeout {
 		t.Errorf("control: the module ends with %v; want timeout", v.Result)
 	}
@@ -488,7 +494,7 @@ func TestRenumberCostsNothing(t *testing.T) {
 	if got := allocated() - before; got < 100<<20 {
 		t.Fatalf("control: the engine allocated %d bytes for descriptor 2^24; it should be above 100 MiB", got)
 	}
-	tl := foreignTool(t, newEngine(t, Options{}), code, oneTool("", ""), "t",
+	tl := foreignTool(t, patientEngine(t), code, oneTool("", ""), "t",
 		ToolOptions{Workspace: w, Grant: granting(hostfuncs.Grant{Read: []string{"**"}})})
 	preview(t, tl, args())
 	before = allocated()
@@ -553,7 +559,7 @@ func TestNothingOnOurOutput(t *testing.T) {
 	}); out == "" {
 		t.Fatal("control: with the variable the SDK's plugin prints nothing; it should")
 	}
-	tl := foreignTool(t, newEngine(t, Options{}), code, oneTool("", "export = \"run_test\"\ninput = \"none\"\n"), "t", ToolOptions{})
+	tl := foreignTool(t, patientEngine(t), code, oneTool("", "export = \"run_test\"\ninput = \"none\"\n"), "t", ToolOptions{})
 	if out := captured(func() { preview(t, tl, args()) }); out != "" {
 		t.Errorf("the plugin printed %q on our standard output", out)
 	}

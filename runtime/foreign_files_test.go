@@ -56,7 +56,7 @@ func changes(w *tool.WriteSet) string {
 // reaches the disk; what it would change is the write set.
 func TestForeignFiles(t *testing.T) {
 	code := foreignFixture(t, "files", false)
-	m := foreignModule(t, newEngine(t, Options{}), code, oneTool("[config]\nFIXED = \"1\"\n", argv))
+	m := foreignModule(t, patientEngine(t), code, oneTool("[config]\nFIXED = \"1\"\n", argv))
 	all := everything()
 	some := hostfuncs.Grant{Read: []string{"docs/**"}, Write: []string{"out/**"}}
 	readOnly := hostfuncs.Grant{Read: []string{"**"}}
@@ -187,7 +187,7 @@ func TestForeignLinks(t *testing.T) {
 			t.Skipf("no links here: %v", err)
 		}
 	}
-	e := newEngine(t, Options{})
+	e := patientEngine(t)
 	tl := foreignTool(t, e, code, oneTool("", argv), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
 	for _, c := range []struct{ argv, want string }{
 		{"read=in", "read: bee\n"},
@@ -222,7 +222,7 @@ func TestForeignLinks(t *testing.T) {
 func TestForeignQuotas(t *testing.T) {
 	code := foreignFixture(t, "files", false)
 	_, w := filesSpace(t)
-	e := newEngine(t, Options{})
+	e := patientEngine(t)
 	flood := foreignTool(t, e, code, oneTool("", argv), "t", ToolOptions{Workspace: w})
 	if v := preview(t, flood, args("flood=")); v.Result.Code != tool.Quota {
 		t.Errorf("flooding standard output = %v; want quota", v.Result)

@@ -46,7 +46,7 @@ type Program struct {
 
 // Compile compiles a command that was checked. Checked says that the engine has
 // accepted wasm as it is, in this or an earlier process. cache may be nil.
-func Compile(ctx context.Context, wasm []byte, checked bool, cache wazero.CompilationCache) (p *Program, err error) {
+func Compile(ctx context.Context, wasm []byte, checked bool, cache wazero.CompilationCache) (_ *Program, err error) {
 	defer wasihost.Recover(&err)
 	if !checked {
 		if err := wasihost.Validate(ctx, wasm); err != nil {
@@ -57,11 +57,10 @@ func Compile(ctx context.Context, wasm []byte, checked bool, cache wazero.Compil
 	if err != nil {
 		return nil, err
 	}
-	p = &Program{engine: wazero.NewRuntimeWithConfig(ctx, wasihost.RuntimeConfig(cache))}
+	p := &Program{engine: wazero.NewRuntimeWithConfig(ctx, wasihost.RuntimeConfig(cache))}
 	defer func() {
 		if err != nil {
 			p.Close()
-			p = nil
 		}
 	}()
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.engine); err != nil {
@@ -104,11 +103,7 @@ func instantiateOwn(ctx context.Context, r wazero.Runtime) error {
 }
 
 // Close gives the compiled form back. No call may be running.
-func (p *Program) Close() {
-	if p.engine != nil {
-		wasihost.Closed(p.engine)
-	}
-}
+func (p *Program) Close() { wasihost.Closed(p.engine) }
 
 // Run runs the command once, in an instance of its own, and returns its exit
 // code. An error is not one of the program: it was ended or failed. Whoever
