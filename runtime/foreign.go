@@ -81,8 +81,29 @@ func foreignKind(s manifest.Summary) manifest.ABIKind {
 // A plugin that describes itself is compiled and asked here, without any
 // grant; every other module is not run.
 func (e *Engine) loadForeign(ctx context.Context, wasm []byte, o LoadOptions) (Module, error) {
+	m, err := examineForeign(wasm, o.Sidecar, o.Functions, e.limits)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	m.engine = e
+	if m.code, err = manifest.Strip(wasm); err != nil {
+		return nil, err
+	}
+	context.AfterFunc(e.life, func() { _ = m.Close() })
+	if m.style != bySidecar {
+		if err := m.describe(ctx, o.Name); err != nil {
+			_ = m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// examineForeign finds out what a module is and whether it can be loaded,
+// without compiling or running it. It returns nil for one of our own kind.
+func examineForeign(wasm, sidecar []byte, functions []HostFunction, l Limits) (*foreign, error) {
 	if _, err := manifest.Extract(wasm); err == nil {
-		if o.Sidecar != nil {
+		if sidecar != nil {
 			return nil, refuse("the module carries a manifest of its own; a sidecar is for modules without one")
 		}
 		return nil, nil
@@ -91,9 +112,9 @@ func (e *Engine) loadForeign(ctx context.Context, wasm []byte, o LoadOptions) (M
 	if err != nil {
 		return nil, err
 	}
-	m := &foreign{engine: e, functions: o.Functions, ready: make(chan struct{}), digest: manifest.Identity(wasm, o.Sidecar)}
-	if o.Sidecar != nil {
-		if m.about, err = manifest.ParseSidecar(o.Sidecar); err != nil {
+	m := &foreign{functions: functions, ready: make(chan struct{}), digest: manifest.Identity(wasm, sidecar)}
+	if sidecar != nil {
+		if m.about, err = manifest.ParseSidecar(sidecar); err != nil {
 			return nil, err
 		}
 	} else if m.style = styleOf(s); m.style == bySidecar {
@@ -112,23 +133,35 @@ func (e *Engine) loadForeign(ctx context.Context, wasm []byte, o LoadOptions) (M
 			return nil, refuse("the module is neither an Extism plugin nor a WASI command")
 		}
 	}
-	if m.limits, err = e.limits.forModule(m.about.Manifest.Limits, false); err != nil {
+	if m.limits, err = l.forModule(m.about.Manifest.Limits, false); err != nil {
 		return nil, err
 	}
-	if err := m.check(s); err != nil {
-		return nil, err
+	return m, m.check(s)
+}
+
+// Examined is what a module is, as far as that can be told without running it.
+type Examined struct {
+	Kind     manifest.ABIKind
+	Identity tool.Digest
+	Manifest *manifest.Manifest // nil for a plugin that describes its tools only when asked
+}
+
+// Examine reports what a module is with its sidecar, which may be nil, and
+// whether this version would load it. It neither compiles nor runs any of it.
+// The error is an invalid_module [tool.Error].
+func Examine(wasm, sidecar []byte) (Examined, error) {
+	l := Limits{}.withDefaults()
+	m, err := examineForeign(wasm, sidecar, nil, l)
+	switch {
+	case err != nil:
+		return Examined{Identity: manifest.Identity(wasm, sidecar)}, err
+	case m != nil && m.style != bySidecar:
+		return Examined{Kind: m.about.Kind, Identity: m.digest}, nil
+	case m != nil:
+		return Examined{Kind: m.about.Kind, Identity: m.digest, Manifest: &m.about.Manifest}, nil
 	}
-	if m.code, err = manifest.Strip(wasm); err != nil {
-		return nil, err
-	}
-	context.AfterFunc(e.life, func() { _ = m.Close() })
-	if m.style != bySidecar {
-		if err := m.describe(ctx, o.Name); err != nil {
-			_ = m.Close()
-			return nil, err
-		}
-	}
-	return m, nil
+	about, _, err := examine(wasm, l, false)
+	return Examined{Kind: manifest.Native, Identity: tool.DigestOf(wasm), Manifest: &about}, err
 }
 
 // check compares the module with its kind.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ type inspection struct {
 func newInspect() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "inspect [flags] FILE",
+		Use:   "inspect [flags] FILE[=SIDECAR]",
 		Short: "Show what a module is and asks for, without running any of it",
 		Long: `Show what a module is and asks for, without running or compiling any of it: identity,
 size, imports, tools with their effects and the capabilities that they request,
@@ -64,20 +63,13 @@ and whether the runtime would take it. Exits with 6 if it would not.`,
 	return c
 }
 
-func inspect(file string) (*inspection, error) {
-	f, err := os.Open(file)
+func inspect(ref string) (*inspection, error) {
+	file, _ := splitModule(ref)
+	code, sidecar, err := readModule(ref)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	code, err := io.ReadAll(io.LimitReader(f, maxModuleFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(code) > maxModuleFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", file, maxModuleFile)
-	}
-	in := &inspection{File: file, Identity: tool.DigestOf(code), Size: len(code), Kind: "unknown", Imports: []string{}, Exports: []string{}}
+	in := &inspection{File: file, Identity: manifest.Identity(code, sidecar), Size: len(code), Kind: "unknown", Imports: []string{}, Exports: []string{}}
 	s, err := manifest.Summarize(code)
 	if err != nil {
 		in.Refusal = err.Error()
@@ -107,10 +99,23 @@ func inspect(file string) (*inspection, error) {
 			in.Sandbox = d.String()
 		}
 	}
-	if err := runtime.Check(code); err != nil {
+	x, err := runtime.Examine(code, sidecar)
+	if err != nil {
 		in.Refusal = err.Error()
-	} else {
-		in.Accepted = true
+		return in, nil
+	}
+	in.Accepted = true
+	switch x.Kind {
+	case manifest.Extism:
+		in.Kind = "Extism plugin"
+	case manifest.Command:
+		in.Kind = "WASI command"
+	}
+	if x.Kind != manifest.Native {
+		in.Manifest = x.Manifest
+		if in.Manifest == nil {
+			in.Kind += ", which describes its tools when it is asked"
+		}
 	}
 	return in, nil
 }
@@ -138,6 +143,9 @@ func (in *inspection) print(w io.Writer) error {
 			row("", "  effects: %s", orNone(t.Effects.String()))
 			row("", "  asks to read: %s", orNone(quoteAll(t.Capabilities.Read)))
 			row("", "  asks to write: %s", orNone(quoteAll(t.Capabilities.Write)))
+			if more := otherCapabilities(t.Capabilities); more != "" {
+				row("", "  asks for: %s", more)
+			}
 		}
 	}
 	if in.Memory != "" {
@@ -159,6 +167,34 @@ func (in *inspection) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// otherCapabilities lists what has nothing to do with files.
+func otherCapabilities(c manifest.Capabilities) string {
+	var out []string
+	for _, h := range c.Net {
+		s := "net " + tool.QuotePath(h.Host)
+		if h.Private {
+			s += " (private addresses too)"
+		}
+		if len(h.Methods) > 0 {
+			s += " " + strings.Join(h.Methods, " ")
+		}
+		for _, k := range h.Secrets {
+			s += fmt.Sprintf(" with secret %s in %s", tool.QuotePath(k.Secret), tool.QuotePath(k.Header))
+		}
+		out = append(out, s)
+	}
+	if len(c.Env) > 0 {
+		out = append(out, "env "+quoteAll(c.Env))
+	}
+	if c.KV {
+		out = append(out, "kv")
+	}
+	if c.Clock {
+		out = append(out, "clock")
+	}
+	return strings.Join(out, "; ")
 }
 
 func quoteAll(globs []string) string {

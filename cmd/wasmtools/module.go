@@ -34,34 +34,46 @@ func (f *moduleFlags) load() ([]wasmtools.Module, error) {
 		}
 		return nil, nil
 	}
-	file, sidecar := f.module, ""
-	if _, err := os.Stat(file); err != nil {
-		// A name may hold "=" itself.
-		if i := strings.LastIndexByte(file, '='); i >= 0 {
-			file, sidecar = file[:i], file[i+1:]
-		}
-	}
+	file, _ := splitModule(f.module)
 	m := wasmtools.Module{
 		Name:  strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)),
 		Grant: f.grants,
 	}
 	var err error
-	if m.Code, err = readWhole(file, maxModuleFile); err != nil {
-		return nil, err
-	}
-	if sidecar != "" {
-		if m.Sidecar, err = readWhole(sidecar, manifest.MaxSidecar); err != nil {
-			return nil, err
-		}
+	if m.Code, m.Sidecar, err = readModule(f.module); err != nil {
+		return nil, usageError{err}
 	}
 	return []wasmtools.Module{m}, nil
+}
+
+// splitModule takes FILE=SIDECAR apart.
+func splitModule(ref string) (file, sidecar string) {
+	if _, err := os.Stat(ref); err != nil {
+		// A name may hold "=" itself.
+		if i := strings.LastIndexByte(ref, '='); i >= 0 {
+			return ref[:i], ref[i+1:]
+		}
+	}
+	return ref, ""
+}
+
+// readModule reads a module, and its sidecar if one is named.
+func readModule(ref string) (code, sidecar []byte, err error) {
+	file, side := splitModule(ref)
+	if code, err = readWhole(file, maxModuleFile); err != nil {
+		return nil, nil, err
+	}
+	if side != "" {
+		sidecar, err = readWhole(side, manifest.MaxSidecar)
+	}
+	return code, sidecar, err
 }
 
 // readWhole reads a file of at most limit bytes.
 func readWhole(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	defer f.Close()
 	p, err := io.ReadAll(io.LimitReader(f, limit+1))
