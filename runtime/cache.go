@@ -229,6 +229,13 @@ func entryName(name string) bool {
 	return ok && plain(dir) && plain(file)
 }
 
+// seed is a secret of this installation for other uses than authenticating.
+func (c *cache) seed() []byte {
+	h := hmac.New(sha256.New, c.key)
+	h.Write([]byte("wasmtools seed 1\n"))
+	return h.Sum(nil)
+}
+
 func (c *cache) path(key string) string { return filepath.Join(c.dir, key) }
 
 // mac authenticates an entry: its key is part of what is signed, so that one

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	goruntime "runtime"
 	rtdebug "runtime/debug"
 	"strings"
@@ -61,8 +62,7 @@ func (e *Engine) compileModule(m *module, freeze bool) (p *program, err error) {
 	case <-e.life.Done():
 		return nil, context.Cause(e.life)
 	}
-	ctx, cancel := context.WithTimeoutCause(e.life, m.limits.Compile,
-		tool.Errorf(tool.Quota, "compiling the module took longer than %s", m.limits.Compile))
+	ctx, cancel := context.WithTimeoutCause(e.life, m.limits.Compile, compileTimeout(m.limits.Compile))
 	defer cancel()
 
 	slot := e.cache.slot(cacheKey(m, freeze))
@@ -75,13 +75,25 @@ func (e *Engine) compileModule(m *module, freeze bool) (p *program, err error) {
 	} else if n := len(m.given()); n >= slowCompile {
 		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.manifest.Name, "a module"), float64(n)/1e6))
 	}
+	dir := slot.dir()
+	if e.outside(m) && dir == "" {
+		if dir, err = os.MkdirTemp("", "wasmtools-compile-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+	}
+	var f *form
+	if e.outside(m) {
+		f, err = e.compileInChild(ctx, m, freeze, dir)
+	} else {
+		f, err = e.shape(ctx, m, freeze)
+	}
 	var shaped []byte
-	f, err := e.shape(ctx, m, freeze)
 	if err == nil && slot.dir() != "" {
 		shaped, err = f.encode()
 	}
 	if err == nil {
-		p, err = e.build(ctx, f, slot.dir())
+		p, err = e.build(ctx, f, dir)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -94,6 +106,9 @@ func (e *Engine) compileModule(m *module, freeze bool) (p *program, err error) {
 	}
 	return p, nil
 }
+
+// outside tells whether m is compiled in a process of its own.
+func (e *Engine) outside(m *module) bool { return len(e.child) > 0 && !m.trusted }
 
 // build compiles a form in an engine of its own. dir is the engine's cache
 // folder, "" for none.

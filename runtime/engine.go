@@ -20,6 +20,12 @@ type Options struct {
 	StateDir string // the key that authenticates them, and scratch space; "" = no cache
 	Limits   Limits
 
+	// CompileChild are the arguments that start a process which calls
+	// [CompileMain] and nothing else. Strangers' modules are then compiled there,
+	// within limits of time and memory. Empty means in this process, within
+	// what can be estimated before.
+	CompileChild []string
+
 	// Notice takes remarks for a person, one line each: a slow first compile, a
 	// cache that is not used. It may be nil; it must be safe for concurrent use.
 	Notice func(string)
@@ -33,6 +39,8 @@ type Engine struct {
 	admit   *admission
 	pool    *pool
 	compile chan struct{} // as many as may compile at once
+	child   []string      // to compile in; empty for none
+	seed    []byte        // of what modules draw at random while they start
 
 	life context.Context // ends when the engine closes
 	end  context.CancelCauseFunc
@@ -51,6 +59,7 @@ func New(_ context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		limits:  o.Limits.withDefaults(),
 		notice:  o.Notice,
+		child:   o.CompileChild,
 		compile: make(chan struct{}, max(1, goruntime.NumCPU()/2)),
 		modules: map[*module]struct{}{},
 	}
@@ -67,6 +76,8 @@ func New(_ context.Context, o Options) (*Engine, error) {
 		var err error
 		if e.cache, err = openCache(o.CacheDir, o.StateDir); err != nil {
 			e.notice(fmt.Sprintf("compiled modules are not kept: %v", err))
+		} else {
+			e.seed = e.cache.seed()
 		}
 	}
 	return e, nil

@@ -61,9 +61,7 @@ func (o *outset) look() int64 {
 func (e *Engine) newOutset(d tool.Digest) *outset {
 	h := sha256.New()
 	fmt.Fprintf(h, "wasmtools outset 1\n%s\n", d)
-	if e.cache != nil {
-		h.Write(e.cache.key)
-	}
+	h.Write(e.seed)
 	return &outset{entropy: rand.NewChaCha8([sha256.Size]byte(h.Sum(nil)))}
 }
 

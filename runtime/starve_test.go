@@ -20,6 +20,9 @@ import (
 const starveEnv = "WASMTOOLS_TEST_STARVE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == childArg {
+		os.Exit(CompileMain())
+	}
 	if os.Getenv(bareEnv) != "" {
 		bare()
 		os.Exit(0)
