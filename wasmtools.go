@@ -60,6 +60,11 @@ type Options struct {
 	// process.
 	Env func(name string) (string, bool)
 
+	// CompileChild are the arguments that start a process which calls
+	// runtime.CompileMain and nothing else: [Options.Modules] are then compiled
+	// there, within limits of time and memory. Empty means in this process.
+	CompileChild []string
+
 	// Notice takes remarks for a person (slow first compile, cache refused). It
 	// may be called concurrently. Nil drops them.
 	Notice func(string)
@@ -136,7 +141,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 	}()
 	var err error
-	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Notice: o.Notice})
+	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Notice: o.Notice, CompileChild: o.CompileChild})
 	if err != nil {
 		return nil, err
 	}
