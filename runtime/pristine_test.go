@@ -324,7 +324,7 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 		}
 	}
 	// A host whose clock was never set, and a snapshot that is old in its own time.
-	l := &lease{began: time.Now(), clockFrom: int64(time.Hour)}
+	l := &lease{began: time.Now(), clockFrom: int64(time.Hour), call: &hostfuncs.Call{}}
 	if a, b := l.monotonic(), l.monotonic(); a < int64(time.Hour) || b < a {
 		t.Errorf("the monotonic clock goes from %d to %d", a, b)
 	}
