@@ -55,8 +55,7 @@ func changes(w *tool.WriteSet) string {
 // TestForeignFiles has a Go program do to files what programs do. Nothing of it
 // reaches the disk; what it would change is the write set.
 func TestForeignFiles(t *testing.T) {
-	code := foreignFixture(t, "files", false)
-	m := foreignModule(t, patientEngine(t), code, oneTool("[config]\nFIXED = \"1\"\n", argv))
+	m := filesModule(t)
 	all := everything()
 	some := hostfuncs.Grant{Read: []string{"docs/**"}, Write: []string{"out/**"}}
 	readOnly := hostfuncs.Grant{Read: []string{"**"}}
@@ -180,15 +179,13 @@ func treeText(t testing.TB, dir string) string {
 // TestForeignLinks: links that stand in the workspace already are followed
 // inside it and nowhere else.
 func TestForeignLinks(t *testing.T) {
-	code := foreignFixture(t, "files", false)
 	dir, w := filesSpace(t)
 	for to, from := range map[string]string{"docs/b.txt": "in", "..": "up", "/etc/passwd": "abs", "nowhere": "dangling", "docs": "indir"} {
 		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Skipf("no links here: %v", err)
 		}
 	}
-	e := patientEngine(t)
-	tl := foreignTool(t, e, code, oneTool("", argv), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
+	tl := toolOf(t, filesModule(t), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
 	for _, c := range []struct{ argv, want string }{
 		{"read=in", "read: bee\n"},
 		{"read=indir/b.txt", "read: bee\n"},
@@ -220,22 +217,20 @@ func TestForeignLinks(t *testing.T) {
 
 // TestForeignQuotas: output, notes and host calls of foreign guests count.
 func TestForeignQuotas(t *testing.T) {
-	code := foreignFixture(t, "files", false)
 	_, w := filesSpace(t)
-	e := patientEngine(t)
-	flood := foreignTool(t, e, code, oneTool("", argv), "t", ToolOptions{Workspace: w})
+	flood := toolOf(t, filesModule(t), "t", ToolOptions{Workspace: w})
 	if v := preview(t, flood, args("flood=")); v.Result.Code != tool.Quota {
 		t.Errorf("flooding standard output = %v; want quota", v.Result)
 	}
-	calls := foreignTool(t, e, code, oneTool("[limits]\nhost_calls = 20\n", argv), "t", ToolOptions{Workspace: w, Grant: granting(everything())})
-	many := make([]string, 200)
-	for i := range many {
-		many[i] = "stat=a.txt"
+	cat, err := os.ReadFile(filepath.Join(dependency(t, "github.com/tetratelabs/wazero"), "imports/wasi_snapshot_preview1/example/testdata/cargo-wasi/cat.wasm"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if v := preview(t, calls, args(many...)); v.Result.Code != tool.Quota {
-		t.Errorf("200 looks at files of 20 = %v; want quota", v.Result)
-	}
-	if v := preview(t, calls, args("stat=a.txt")); v.Result.IsError {
-		t.Errorf("control: one look = %v", v.Result)
+	for limit, want := range map[int]tool.Code{1: tool.Quota, 100: ""} {
+		tl := foreignTool(t, patientEngine(t), cat, oneTool(fmt.Sprintf("[limits]\nhost_calls = %d\n", limit), argv), "t",
+			ToolOptions{Workspace: w, Grant: granting(everything())})
+		if v := preview(t, tl, args("a.txt")); v.Result.Code != want {
+			t.Errorf("with %d host calls cat = %v; want code %q", limit, v.Result, want)
+		}
 	}
 }
