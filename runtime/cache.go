@@ -260,7 +260,7 @@ func (c *cache) read(key string) (name string, content []byte, err error) {
 		return "", nil, errEntry
 	}
 	mac, rest := rest[:sha256.Size], rest[sha256.Size:]
-	line, content, ok := bytes.Cut(rest[:min(len(rest), 1<<10)], []byte("\n"))
+	line, _, ok := bytes.Cut(rest[:min(len(rest), 1<<10)], []byte("\n"))
 	if !ok {
 		return "", nil, errEntry
 	}

@@ -195,9 +195,3 @@ func (d dir) readNames(buf []byte, f func(name []byte, t Type) bool) (end bool, 
 	}
 	return false, nil
 }
-
-// rewind starts readNames again.
-func (d dir) rewind() error {
-	_, err := unix.Seek(d.fd, 0, 0)
-	return err
-}

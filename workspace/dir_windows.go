@@ -333,3 +333,17 @@ func (d dir) dup() (dir, error) { return d.reread() }
 func (f file) takeAfter(_ file, st stat) error {
 	return unwrap(f.f.Chmod(permMode(st.mode)))
 }
+
+func modePerm(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	if m&fs.ModeSetuid != 0 {
+		bits |= 0o4000
+	}
+	if m&fs.ModeSetgid != 0 {
+		bits |= 0o2000
+	}
+	if m&fs.ModeSticky != 0 {
+		bits |= 0o1000
+	}
+	return bits
+}

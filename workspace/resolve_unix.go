@@ -5,7 +5,6 @@ package workspace
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -193,12 +192,4 @@ func unwrapErrno(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-func realPath(path string) (string, error) {
-	p, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(p)
 }

@@ -127,14 +127,13 @@ func nobody(*state, []uint64) {
 
 // state is what one call of a plugin has.
 type state struct {
-	host      *wasihost.Host
-	kernel    *kernel
-	config    map[string]string
-	functions []Function
-	vars      map[string][]byte
-	varBytes  int
-	status    int
-	headers   []byte
+	host     *wasihost.Host
+	kernel   *kernel
+	config   map[string]string
+	vars     map[string][]byte
+	varBytes int
+	status   int
+	headers  []byte
 }
 
 type stateKey struct{}

@@ -153,7 +153,7 @@ var shapes = fill(
 	row{0xd5, 0xd6, immLabel},    // br_on_null, br_on_non_null
 
 	// Saturating conversions and bulk operations.
-	row{misc | 0x00, misc | 0x07, immNone},
+	row{misc, misc | 0x07, immNone},
 	row{misc | 0x08, misc | 0x08, immDataMemory}, // memory.init
 	row{misc | 0x09, misc | 0x09, immData},       // data.drop
 	row{misc | 0x0a, misc | 0x0a, immMemories},   // memory.copy
@@ -164,7 +164,7 @@ var shapes = fill(
 	row{misc | 0x0f, misc | 0x11, immTable},      // table.grow, table.size, table.fill
 
 	// Vectors. The numbers have gaps where earlier drafts had instructions.
-	row{vector | 0x00, vector | 0x0b, immAccess},
+	row{vector, vector | 0x0b, immAccess},
 	row{vector | 0x0c, vector | 0x0d, imm16},   // v128.const, i8x16.shuffle
 	row{vector | 0x0e, vector | 0x14, immNone}, // swizzle, splats
 	row{vector | 0x15, vector | 0x22, immLane},
@@ -186,8 +186,8 @@ var shapes = fill(
 	row{vector | 0xef, vector | 0xff, immNone},
 
 	// Atomics.
-	row{atomic | 0x00, atomic | 0x02, immAccess}, // notify, wait
-	row{atomic | 0x03, atomic | 0x03, immZero},   // fence
+	row{atomic, atomic | 0x02, immAccess},      // notify, wait
+	row{atomic | 0x03, atomic | 0x03, immZero}, // fence
 	row{atomic | 0x10, atomic | 0x4e, immAccess},
 )
 

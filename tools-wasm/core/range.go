@@ -95,7 +95,7 @@ func (f opened) decodeRange(buf []byte, from, start, end int64) (text string, be
 		case stop < mark:
 			n = int(mark - stop)
 		case f.enc.wide():
-			piece, n = decodeWide(nil, at(stop)[:min(4, len(at(stop)))], f.enc, true)
+			piece, _ = decodeWide(nil, at(stop)[:min(4, len(at(stop)))], f.enc, true)
 			r, first := utf8.DecodeRune(piece)
 			piece = piece[:first]
 			n = 2
