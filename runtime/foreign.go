@@ -262,11 +262,7 @@ func (e *Engine) compileForeign(m *foreign) (r runner, err error) {
 		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.about.Manifest.Name, "a module"), float64(n)/1e6))
 	}
 	return m.compile(ctx, false, slot.dir(), func() {
-		shaped, err := (&form{}).encode()
-		if err == nil {
-			err = slot.keep(shaped)
-		}
-		if err != nil {
+		if err := slot.keep(nil); err != nil {
 			e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", or2(m.about.Manifest.Name, "a module"), err))
 		}
 	})

@@ -428,36 +428,6 @@ func TestStateKeptBetweenCalls(t *testing.T) {
 	}
 }
 
-// TestKernelThatNeverAnswers: the SDK keeps its lists in memory that the plugin
-// can write; a plugin makes them a circle, and the next allocation never ends.
-func TestKernelThatNeverAnswers(t *testing.T) {
-	code := foreignFixture(t, "mcprun", true)
-	input := []byte(`{"params":{"name":"attack","arguments":{}}}`)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	// The control can only be ended by the engine's own way.
-	p, err := sdk.NewPlugin(context.Background(), sdk.Manifest{Wasm: []sdk.Wasm{sdk.WasmData{Data: code}}}, sdk.PluginConfig{
-		EnableWasi: true, RuntimeConfig: wazero.NewRuntimeConfig().WithCloseOnContextDone(true),
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close(context.Background())
-	if _, out, err := p.CallWithContext(ctx, "call", input); ctx.Err() == nil {
-		t.Fatalf("control: in the SDK's kernel the attack ends by itself: %q, %v", out, err)
-	}
-
-	tl := foreignTool(t, patientEngine(t), code, nil, "attack", ToolOptions{})
-	began := time.Now()
-	v := preview(t, tl, map[string]any{})
-	if v.Result.PlainText() != "still here" {
-		t.Errorf("attack = %v", v.Result)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the attack took %s", took)
-	}
-}
-
 // TestGuestsAreStopped: loops in every place end with timeout soon after the
 // limit, also with as many guests as there are processors and a collector that
 // wants the world to stop.
