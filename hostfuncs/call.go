@@ -99,6 +99,7 @@ type Usage struct {
 
 	Requests                 int64 // over HTTP
 	BytesSent, BytesReceived int64
+	Hosts                    []string // that answered last in a chain of redirects, each once
 }
 
 // Used tells what the call has used so far.

@@ -1,7 +1,10 @@
 package hostfuncs
 
 import (
+	"cmp"
 	"context"
+	"net/url"
+	"slices"
 
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/tool"
@@ -43,6 +46,9 @@ type HTTPResponse struct {
 	Sent, Received int64
 }
 
+// maxUsedHosts bounds [Usage.Hosts].
+const maxUsedHosts = 16
+
 // Fetch fetches over HTTP what the grant allows.
 func (c *Call) Fetch(ctx context.Context, req HTTPRequest) (HTTPResponse, error) {
 	switch {
@@ -59,5 +65,8 @@ func (c *Call) Fetch(ctx context.Context, req HTTPRequest) (HTTPResponse, error)
 	c.used.Requests++
 	c.used.BytesSent += resp.Sent
 	c.used.BytesReceived += resp.Received
+	if u, bad := url.Parse(cmp.Or(resp.URL, req.URL)); bad == nil && !slices.Contains(c.used.Hosts, u.Host) && len(c.used.Hosts) < maxUsedHosts {
+		c.used.Hosts = append(c.used.Hosts, u.Host)
+	}
 	return resp, err
 }

@@ -16,7 +16,6 @@ type ToolOptions struct {
 	Source    tool.Source
 	Workspace *workspace.Workspace // nil: none
 	Grant     func(toolName string) hostfuncs.Grant
-	Used      func(toolName string, inv tool.Invocation, u Usage) // told after every run; may be nil
 
 	HTTP hostfuncs.Fetcher           // nil: no network
 	Env  func(string) (string, bool) // nil: no variables
@@ -81,9 +80,10 @@ const maxPreviewDiff = 256 << 10
 
 // run runs the call on an overlay of its own.
 func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
+	var trail hostfuncs.Trail
 	call := &hostfuncs.Call{
 		Invocation: inv, Tool: g.index, Grant: g.grant, Sink: s,
-		Files: hostfuncs.NewOverlay(g.options.Workspace, g.grant),
+		Files: hostfuncs.NewOverlay(g.options.Workspace, g.grant, &trail),
 		HTTP:  g.options.HTTP, Env: g.options.Env, KV: g.options.KV,
 		Preview: changesFiles(g.about),
 	}
@@ -91,9 +91,7 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 		defer call.Files.Close()
 	}
 	r, u, err := g.module.Run(ctx, call)
-	if g.options.Used != nil {
-		g.options.Used(g.about.Name, inv, u)
-	}
+	r.Usage = u.record(call.Used(), &trail)
 	p := tool.Preview{Result: r}
 	if err != nil || r.IsError || call.Files == nil {
 		return p, err // an error drops what the call would have changed
@@ -103,6 +101,17 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 		p.Diff = call.Files.Diff(maxPreviewDiff)
 	}
 	return p, nil
+}
+
+// record is u as the record of a call has it.
+func (u Usage) record(h hostfuncs.Usage, trail *hostfuncs.Trail) *tool.Usage {
+	t := &tool.Usage{
+		Duration: u.Duration, MemoryPeak: u.MemoryPeak, Fuel: u.Fuel, HostCalls: u.HostCalls,
+		BytesRead: u.BytesRead, OutputBytes: u.OutputBytes,
+		Requests: h.Requests, BytesSent: h.BytesSent, BytesReceived: h.BytesReceived, Hosts: h.Hosts,
+	}
+	t.Paths, t.MorePaths = trail.Files()
+	return t
 }
 
 // previewedTool is a tool that changes files.

@@ -42,7 +42,7 @@ var core = sync.OnceValues(func() (Module, error) {
 })
 
 // coreTool returns a built-in tool over w with everything that it asks for.
-func coreTool(t testing.TB, w *workspace.Workspace, name string, used func(Usage)) tool.Tool {
+func coreTool(t testing.TB, w *workspace.Workspace, name string) tool.Tool {
 	t.Helper()
 	m, err := core()
 	if err != nil {
@@ -53,12 +53,7 @@ func coreTool(t testing.TB, w *workspace.Workspace, name string, used func(Usage
 		asked[a.Name] = a.Capabilities
 	}
 	for _, x := range Tools(m, ToolOptions{Source: tool.Builtin, Workspace: w,
-		Grant: func(name string) hostfuncs.Grant { return asked[name] },
-		Used: func(_ string, _ tool.Invocation, u Usage) {
-			if used != nil {
-				used(u)
-			}
-		}}) {
+		Grant: func(name string) hostfuncs.Grant { return asked[name] }}) {
 		if x.Definition().Name == name {
 			return x
 		}
@@ -72,8 +67,7 @@ func inv(name, args string) tool.Invocation {
 }
 
 func TestToolReads(t *testing.T) {
-	var u Usage
-	x := coreTool(t, fuzzSpace(t), "read_open", func(got Usage) { u = got })
+	x := coreTool(t, fuzzSpace(t), "read_open")
 	if _, previews := x.(tool.Previewer); previews {
 		t.Error("a tool that only reads has a preview")
 	}
@@ -84,6 +78,13 @@ func TestToolReads(t *testing.T) {
 	if err != nil || r.IsError || !strings.Contains(r.PlainText(), "two") {
 		t.Errorf("read_open = %+v, %v", r, err)
 	}
+	u := r.Usage
+	if u == nil {
+		t.Fatal("the result does not say what the call took")
+	}
+	if len(u.Paths) != 1 || u.Paths[0] != "a.txt" || u.MorePaths != 0 {
+		t.Errorf("the call read %q and %d more; want a.txt", u.Paths, u.MorePaths)
+	}
 	if u.BytesRead < 8 || u.HostCalls == 0 || u.MemoryPeak == 0 || u.OutputBytes == 0 || u.Duration <= 0 {
 		t.Errorf("Usage = %+v", u)
 	}
@@ -91,7 +92,7 @@ func TestToolReads(t *testing.T) {
 
 func TestToolPreviews(t *testing.T) {
 	w := fuzzSpace(t)
-	x := coreTool(t, w, "write_file", nil).(tool.Previewer)
+	x := coreTool(t, w, "write_file").(tool.Previewer)
 	ctx := context.Background()
 	p, err := x.Preview(ctx, inv("write_file", `{"path":"new.txt","content":"hello\n"}`), nil)
 	if err != nil || p.Result.IsError || len(p.Writes.Entries) != 1 || !strings.Contains(p.Diff, "+hello") || p.Binding == "" {
@@ -145,7 +146,7 @@ func TestToolWithoutGrant(t *testing.T) {
 
 // TestConcurrentCalls runs many calls at once; each sees its own arguments.
 func TestConcurrentCalls(t *testing.T) {
-	x := coreTool(t, fuzzSpace(t), "write_file", nil).(tool.Previewer)
+	x := coreTool(t, fuzzSpace(t), "write_file").(tool.Previewer)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {

@@ -10,6 +10,7 @@ type Result struct {
 	Code       Code           // set when IsError
 	Details    map[string]any // machine-readable extras; JSON-encodable
 	Sensitive  bool           // never archive in clear
+	Usage      *Usage         // what the call took; nil if nobody measured it. Never shown to a model
 }
 
 // ContentKind is the type of a content block, as in MCP.
