@@ -8,6 +8,7 @@
 package approval
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -37,9 +38,30 @@ type Request struct {
 	Preview tool.Preview // what would happen; Preview.Binding is what a yes binds
 	Expires time.Time
 
+	Workspace string          // name of the workspace, if it has one
+	Root      string          // its real path on this machine; paths of Preview are below it
+	Arguments json.RawMessage // as they were frozen; the model wrote them
+	Asked     RuleRef         // the rule or default that wants a person to look
+	Offer     *Rule           // the rule that would allow this call and no other; nil: none may be saved
+
 	// Frozen is whatever the caller needs to carry the call out later. The desk
 	// keeps it as long as the ticket and does not look at it.
 	Frozen any
+}
+
+// RuleRef names what made the runtime ask.
+type RuleRef struct {
+	ID   string // of the rule, or of the built-in default
+	File string // where it stands; empty for a default
+	Line int
+	Why  string // one sentence
+}
+
+// Rule is a rule as it would stand in the user's file, to the byte: what is
+// shown before it is saved is what is saved. Expiry is part of the text.
+type Rule struct {
+	ID   string
+	TOML string
 }
 
 // Decision is an answer to a Request.
@@ -48,6 +70,11 @@ type Decision struct {
 	Reason  string // for a Deny: shown to the model
 	By      string // who decided
 	Channel string // how: "go", "mode", "terminal", ...
+
+	// Save asks to keep a rule beside the yes to this call. It must equal the
+	// request's Offer, which is what the person was shown; anything else is
+	// ErrNotOffered and no answer. Nil saves nothing.
+	Save *Rule
 
 	// Standing means that a rule or a mode allowed the call, whatever exactly it
 	// changes, and nobody looked at this write set. If the files change before
@@ -65,6 +92,17 @@ type Answer func(Decision) error
 // more. Any number of approvers are asked at once.
 type Approver interface {
 	Offer(r Request, answer Answer) (withdraw func())
+}
+
+// Presence is an optional part of an Approver at which people come and go, such
+// as a queue that another terminal looks at. An Approver without it counts as
+// always attended.
+type Presence interface {
+	Approver
+
+	// Attended reports whether somebody is there who can be expected to answer
+	// now. It must not block.
+	Attended() bool
 }
 
 // Func makes an Approver of a function that decides; each request runs it in

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,10 @@ import (
 var (
 	ErrAnswered = errors.New("another answer came first")
 	ErrExpired  = errors.New("the ticket has expired")
+
+	// ErrNotOffered: the answer would save a rule that was not shown. The ticket
+	// stays open.
+	ErrNotOffered = errors.New("the rule is not the one that was offered")
 )
 
 // Bounds on what waits at one desk. A model that asks for more gets busy.
@@ -53,8 +58,14 @@ func NewDesk(approvers []Approver, ttl time.Duration) *Desk {
 	}
 }
 
-// Attended reports whether the desk has anybody to ask.
-func (d *Desk) Attended() bool { return len(d.approvers) > 0 }
+// Attended reports whether the desk has anybody who can be expected to answer
+// now. Without, a caller answers approval_required instead of waiting.
+func (d *Desk) Attended() bool {
+	return slices.ContainsFunc(d.approvers, func(a Approver) bool {
+		p, ok := a.(Presence)
+		return !ok || p.Attended()
+	})
+}
 
 // Ticket is a frozen call that waits for a decision, or has one that was not
 // used yet.
@@ -159,6 +170,9 @@ func (d *Desk) decide(t *Ticket, dec Decision) error {
 	case d.tickets[t.req.Ticket] != t || !d.now().Before(t.req.Expires):
 		d.mu.Unlock()
 		return ErrExpired
+	case dec.Save != nil && (dec.Verdict != Allow || t.req.Offer == nil || *dec.Save != *t.req.Offer):
+		d.mu.Unlock()
+		return ErrNotOffered
 	}
 	t.answered, t.decision = true, dec
 	close(t.decided)
