@@ -1,0 +1,313 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Site is what Judge has to know of the place where a call would run.
+type Site struct {
+	Now  time.Time // for rules that expire; zero: rules that allow and expire do not hold
+	Fold bool      // the file system does not tell upper from lower case
+}
+
+// withEffects are those that need somebody's yes.
+const withEffects = tool.Writes | tool.Destroys | tool.Executes | tool.UsesNetwork
+
+// Names of what holds without a rule.
+const (
+	ruleReads       = "reads"       // reading inside the workspace needs no question
+	ruleDefault     = "default"     // what no rule speaks of is asked
+	ruleMode        = "mode"        // followed by the mode
+	ruleProtected   = "protected"   // followed by the name of a list's rule
+	ruleSecret      = "secret"      // the same
+	ruleUnsandboxed = "unsandboxed" // profile none
+	ruleCommand     = "command"     // what the shell judge could not see through
+)
+
+// Judge decides about c. It is total and deterministic: equal arguments give
+// equal verdicts, and no argument makes it fail. It is safe for concurrent use.
+func Judge(p Policy, c Call, s Site) Verdict {
+	j := &judge{policy: p, call: c, site: s}
+	j.findParts()
+	for i := range j.parts { // what follows only makes it stricter
+		j.permit(&j.parts[i])
+		j.limit(&j.parts[i])
+	}
+	for i := range p.Rules {
+		j.forbid(&p.Rules[i])
+	}
+	return j.sum()
+}
+
+// judge is one run of Judge.
+type judge struct {
+	policy Policy
+	call   Call
+	site   Site
+	parts  []part
+}
+
+type kind uint8
+
+const (
+	aBare kind = iota // nothing but the call itself
+	aPath
+	anyPath // files that nobody knows
+	aHost
+	anyHost
+	aCommand
+	anyProgram // it runs something, and not by a shell text
+)
+
+// part is one thing of a call that has to be allowed.
+type part struct {
+	kind   kind
+	target Target
+	host   string
+
+	decision Decision // "" until something spoke of it
+	rule     Ref
+	why      string
+	fixed    *Ref // what no rule that allows can change
+}
+
+func (p *part) String() string {
+	switch p.kind {
+	case aPath:
+		return string(p.target.Verb) + " " + tool.QuotePath(p.target.Path)
+	case anyPath:
+		return "changes of files that are not known"
+	case aHost:
+		return "host " + tool.QuotePath(p.host)
+	case anyHost:
+		return "hosts that are not known"
+	case aCommand:
+		return "the command"
+	case anyProgram:
+		return "programs that are not known"
+	}
+	return "the call"
+}
+
+// known reports whether p is something that a rule can be held against.
+func (p *part) known() bool { return p.kind != anyPath && p.kind != anyHost && p.kind != anyProgram }
+
+func (p *part) set(d Decision, r Ref, format string, args ...any) {
+	if p.decision == "" || d.rank() > p.decision.rank() {
+		p.decision, p.rule, p.why = d, r, fmt.Sprintf(format, args...)
+	}
+}
+
+// fix is set for what no rule that allows can change.
+func (p *part) fix(d Decision, r Ref, format string, args ...any) {
+	p.set(d, r, format, args...)
+	if p.fixed == nil {
+		p.fixed = &r
+	}
+}
+
+// findParts takes the call apart.
+func (j *judge) findParts() {
+	c := &j.call
+	for _, t := range c.Targets {
+		j.parts = append(j.parts, part{kind: aPath, target: t})
+	}
+	if c.Effects.Any(tool.Writes|tool.Destroys) && len(c.Targets) == 0 {
+		j.parts = append(j.parts, part{kind: anyPath})
+	}
+	for _, h := range c.Hosts {
+		j.parts = append(j.parts, part{kind: aHost, host: h})
+	}
+	if c.Effects.Has(tool.UsesNetwork) && len(c.Hosts) == 0 {
+		j.parts = append(j.parts, part{kind: anyHost})
+	}
+	switch {
+	case c.Command != nil:
+		j.parts = append(j.parts, part{kind: aCommand})
+	case c.Effects.Has(tool.Executes):
+		j.parts = append(j.parts, part{kind: anyProgram})
+	}
+	if len(j.parts) == 0 {
+		j.parts = append(j.parts, part{kind: aBare})
+	}
+}
+
+// limit says what no rule can allow: the mode, and the switch of the terminal.
+func (j *judge) limit(p *part) {
+	if j.policy.Mode == ModePlan && (j.call.Effects.Any(withEffects) || p.kind == aPath && p.target.Verb != Read) {
+		p.fix(Deny, j.mode(), "nothing with effects happens in plan mode")
+	}
+	if p.kind == aCommand && j.call.Command.profile() == ProfileNone && !j.policy.Unsandboxed {
+		p.fix(Deny, builtIn(ruleUnsandboxed), "commands outside the sandbox are switched off")
+	}
+}
+
+func (j *judge) mode() Ref {
+	m := j.policy.Mode
+	if m == "" {
+		m = ModeAsk
+	}
+	r := Ref{Name: ruleMode + ":" + string(m), Origin: j.policy.ModeAt}
+	if r.File == "" {
+		r.Layer = BuiltIn
+	}
+	return r
+}
+
+// forbid holds a rule that asks or denies against the parts.
+func (j *judge) forbid(r *Rule) {
+	if r.Decision == Allow || !j.holds(r) || !j.fitsCall(r) {
+		return
+	}
+	if !r.partial() {
+		for i := range j.parts {
+			j.parts[i].fix(r.Decision, r.Ref(), "%s", r.why())
+		}
+		return
+	}
+	fits := make([]hostFit, len(j.parts))
+	best := map[kind]hostFit{}
+	for i := range j.parts {
+		p := &j.parts[i]
+		fits[i] = j.touches(r, p)
+		if k := p.group(); fits[i] > best[k] {
+			best[k] = fits[i]
+		}
+	}
+	// Every kind of criterion has to fit something; if one only may, it is asked.
+	sure := covers
+	for k, criterion := range map[kind]int{aPath: len(r.Paths), aHost: len(r.Hosts), aCommand: len(r.Commands)} {
+		if criterion > 0 {
+			sure = min(sure, best[k])
+		}
+	}
+	for i := range j.parts {
+		p := &j.parts[i]
+		switch min(sure, fits[i]) {
+		case covers:
+			p.fix(r.Decision, r.Ref(), "%s", r.why())
+		case overlaps:
+			p.fix(Ask, r.Ref(), "the rule may be meant: it cannot be held against %s", p)
+		}
+	}
+}
+
+// group is the kind of criterion that p is held against.
+func (p *part) group() kind {
+	switch p.kind {
+	case aPath, anyPath:
+		return aPath
+	case aHost, anyHost:
+		return aHost
+	case aCommand, anyProgram:
+		return aCommand
+	}
+	return aBare
+}
+
+// touches says whether p is what a rule with paths, hosts or commands is about.
+func (j *judge) touches(r *Rule, p *part) hostFit {
+	switch p.group() {
+	case aPath:
+		switch {
+		case len(r.Paths) == 0:
+		case p.kind == anyPath:
+			return overlaps
+		case j.fitsPath(r, p.target.Path):
+			return covers
+		}
+	case aHost:
+		fit := apart
+		for _, h := range r.Hosts {
+			if p.kind == anyHost {
+				return overlaps
+			}
+			fit = max(fit, fitHost(h, p.host))
+		}
+		return fit
+	case aCommand:
+		if len(r.Commands) > 0 {
+			return overlaps
+		}
+	}
+	return apart
+}
+
+// partial reports whether r is about parts of a call only.
+func (r *Rule) partial() bool { return len(r.Paths)+len(r.Hosts)+len(r.Commands) > 0 }
+
+func (r *Rule) why() string {
+	if r.Reason != "" {
+		return r.Reason
+	}
+	if r.Decision == Ask {
+		return "a rule asks about this"
+	}
+	return "a rule denies this"
+}
+
+// permit finds what allows p, or says that nothing does.
+func (j *judge) permit(p *part) {
+	for i := range j.policy.Rules {
+		r := &j.policy.Rules[i]
+		if r.Decision == Allow && j.holds(r) && j.fitsCall(r) && j.allows(r, p) {
+			p.set(Allow, r.Ref(), "a rule allows this")
+			return
+		}
+	}
+	edits := j.policy.Mode == ModeAllowEdits
+	t := p.target
+	switch {
+	case p.kind == aPath && t.Secret:
+		p.set(Deny, builtIn(ruleSecret+":"+t.List), "the path is on the list of secrets")
+	case p.kind == aPath && t.List != "" && t.Verb != Read:
+		p.set(Ask, builtIn(ruleProtected+":"+t.List), "the path is on the list of protected paths, and no rule names it")
+	case p.kind == aPath && t.Verb == Read && !outside(t.Path):
+		p.set(Allow, builtIn(ruleReads), "reading inside the workspace needs no question")
+	case p.kind == aPath && edits && !outside(t.Path) && t.Verb != Erase && j.call.Source != tool.MCP && j.call.Source != tool.Host:
+		p.set(Allow, j.mode(), "changes of files need no question in this mode")
+	case p.kind == aBare && !j.call.Effects.Any(withEffects) && (j.call.Source != tool.MCP || j.call.Trusted):
+		p.set(Allow, builtIn(ruleReads), "a call without effects needs no question")
+	case p.kind == aBare && !j.call.Effects.Any(withEffects):
+		p.set(Ask, builtIn(ruleDefault), "an upstream server's own word that this has no effects does not count")
+	case p.kind == aCommand && j.call.Command.profile() == ProfileNone:
+		p.set(Ask, builtIn(ruleUnsandboxed), "outside the sandbox every command is asked about, unless a rule names the profile")
+	default:
+		p.set(Ask, builtIn(ruleDefault), "no rule allows %s", p)
+	}
+}
+
+func outside(path string) bool { return strings.HasPrefix(path, "/") }
+
+// allows reports whether a rule that fits the call covers p.
+func (j *judge) allows(r *Rule, p *part) bool {
+	whole := !r.partial()
+	switch p.kind {
+	case aPath:
+		listed := p.target.Secret || p.target.List != "" && p.target.Verb != Read
+		switch {
+		case len(r.Paths) > 0:
+			return j.fitsPath(r, p.target.Path) && (!listed || r.names(p.target))
+		case listed: // exactly this call, with the list's rule named
+			return whole && len(r.Inputs) > 0 && r.names(p.target)
+		}
+		return whole && !outside(p.target.Path)
+	case aHost:
+		for _, h := range r.Hosts {
+			if fitHost(h, p.host) == covers {
+				return true
+			}
+		}
+		return whole
+	case aCommand:
+		return false
+	}
+	return whole
+}
+
+// builtIn is the reference to what holds without a rule.
+func builtIn(name string) Ref { return Ref{Name: name, Origin: Origin{Layer: BuiltIn}} }
