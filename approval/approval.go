@@ -23,6 +23,15 @@ type Verdict string
 const (
 	Allow Verdict = "allow"
 	Deny  Verdict = "deny"
+
+	// Pass decides nothing: the approver was asked and has no answer, because a
+	// person waved it away or because nobody was there; it cannot tell which.
+	// The ticket stays open for others.
+	Pass Verdict = "pass"
+
+	// Later decides nothing either: the approver has asked, and its answer will
+	// come through [Desk.Decide].
+	Later Verdict = "later"
 )
 
 // Request is what an approver is asked. Everything in it comes from the host.
@@ -43,6 +52,11 @@ type Request struct {
 	Arguments json.RawMessage // as they were frozen; the model wrote them
 	Asked     RuleRef         // the rule or default that wants a person to look
 	Offer     *Rule           // the rule that would allow this call and no other; nil: none may be saved
+
+	// InPerson marks what only the human's own channel may allow: protected
+	// paths, grants, the terminal profile none. An approver that asks through
+	// somebody else's program, such as an MCP client, must pass.
+	InPerson bool
 
 	// Frozen is whatever the caller needs to carry the call out later. The desk
 	// keeps it as long as the ticket and does not look at it.

@@ -81,6 +81,7 @@ type Ticket struct {
 	answered bool
 	redeemed bool
 	withdraw []func()
+	calls    asked
 }
 
 // Request returns what was asked.
@@ -123,7 +124,7 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 	d.tickets[r.Ticket], d.open[k] = t, t
 	d.mu.Unlock()
 
-	answer := func(dec Decision) error { return d.decide(t, dec) }
+	answer := func(dec Decision) error { return d.decide(t, dec, false) }
 	for _, a := range d.approvers {
 		w := a.Offer(r, answer)
 		d.mu.Lock()
@@ -148,7 +149,7 @@ func (d *Desk) Decide(id string, dec Decision) error {
 	if t == nil {
 		return ErrExpired
 	}
-	return d.decide(t, dec)
+	return d.decide(t, dec, true)
 }
 
 // Find returns the ticket named id if it is still of use.
@@ -161,7 +162,8 @@ func (d *Desk) Find(id string) (*Ticket, bool) {
 	return t, t != nil
 }
 
-func (d *Desk) decide(t *Ticket, dec Decision) error {
+// decide takes an answer; single says that it was given for one call.
+func (d *Desk) decide(t *Ticket, dec Decision, single bool) error {
 	d.mu.Lock()
 	switch {
 	case t.answered:
@@ -170,6 +172,10 @@ func (d *Desk) decide(t *Ticket, dec Decision) error {
 	case d.tickets[t.req.Ticket] != t || !d.now().Before(t.req.Expires):
 		d.mu.Unlock()
 		return ErrExpired
+	case dec.Verdict == Pass || dec.Verdict == Later:
+		t.calls.note(dec, single)
+		d.mu.Unlock()
+		return nil
 	case dec.Save != nil && (dec.Verdict != Allow || t.req.Offer == nil || *dec.Save != *t.req.Offer):
 		d.mu.Unlock()
 		return ErrNotOffered
@@ -185,13 +191,21 @@ func (d *Desk) decide(t *Ticket, dec Decision) error {
 
 // Wait returns the decision. It ends early with the context's error, which
 // leaves the ticket open, or with approval_expired.
-func (t *Ticket) Wait(ctx context.Context) (Decision, error) {
+func (t *Ticket) Wait(ctx context.Context) (Decision, error) { return t.wait(ctx, nil) }
+
+// wait is Wait that also ends, with ErrNoAnswer, when enough is closed.
+func (t *Ticket) wait(ctx context.Context, enough <-chan struct{}) (Decision, error) {
 	timer := time.NewTimer(t.req.Expires.Sub(t.desk.now()))
 	defer timer.Stop()
 	select {
 	case <-t.decided:
 	case <-ctx.Done():
 		return Decision{}, ctx.Err()
+	case <-enough:
+		if dec, answered := t.Decision(); answered {
+			return dec, nil
+		}
+		return Decision{}, ErrNoAnswer
 	case <-timer.C:
 	}
 	t.desk.mu.Lock()
