@@ -39,6 +39,15 @@ type Request struct {
 	Tool      string
 	Arguments json.RawMessage // a JSON object; empty means {}
 	Sink      tool.Sink       // progress and partial output; nil drops them
+
+	// Approver is asked about this call only, beside [Options.Approvers]. When
+	// it passes, the call answers approval_required and leaves its ticket to the
+	// others. Nil asks nobody more.
+	Approver approval.Approver
+
+	// Patience is how long the call waits for a person before it answers
+	// approval_required; its ticket stays open. 0 means as long as the ticket.
+	Patience time.Duration
 }
 
 // Outcome is the answer to one Request.
@@ -178,6 +187,9 @@ type prepared struct {
 	commit  bool // the effects are in preview.Writes
 	ask     bool // an approver has to agree
 
+	approver approval.Approver // of this call only; may be nil
+	patience time.Duration
+
 	ended  bool // result is the answer, nothing is left to do
 	result tool.Result
 	ticket string
@@ -195,7 +207,7 @@ func (p *prepared) fail(err error) *prepared { return p.end(tool.ErrorResult(err
 // prepare takes a call as far as it goes without effects: arguments, freezing,
 // preview and approval.
 func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
-	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink}
+	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience}
 	defer func() {
 		if v := recover(); v != nil {
 			p.fail(panicked(p.def.Name, v))
@@ -253,14 +265,38 @@ func (t *Turn) judge(ctx context.Context, p *prepared) *prepared {
 	if err != nil {
 		return p.fail(err)
 	}
-	if _, answered := ticket.Decision(); !answered && !t.rt.desk.Attended() {
-		return p.wait(ticket.Request())
+	dec, err := t.await(ctx, p, ticket)
+	if err == approval.ErrNoAnswer {
+		return p.wait(ticket)
 	}
-	dec, err := ticket.Wait(ctx)
 	if err != nil {
 		return p.fail(err)
 	}
 	return t.redeem(p, ticket, dec)
+}
+
+// await waits for the decision on p's ticket, for as long as somebody is there
+// who may give it and p has patience; [approval.ErrNoAnswer] says that it is over.
+func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) (dec approval.Decision, err error) {
+	waiting := ctx
+	if p.patience > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, p.patience, approval.ErrNoAnswer)
+		defer cancel()
+	}
+	_, answered := ticket.Decision()
+	switch {
+	case answered || p.approver == nil && t.rt.desk.Attended():
+		dec, err = ticket.Wait(waiting)
+	case p.approver != nil:
+		dec, err = ticket.Ask(waiting, p.approver)
+	default:
+		return dec, approval.ErrNoAnswer
+	}
+	if err != nil && ctx.Err() == nil && context.Cause(waiting) == approval.ErrNoAnswer {
+		err = approval.ErrNoAnswer
+	}
+	return dec, err
 }
 
 func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decision) *prepared {
@@ -332,7 +368,8 @@ func (t *Turn) Resume(ctx context.Context, ticket string) Outcome {
 }
 
 // wait ends p for now: nobody can be asked, so the ticket is the answer.
-func (p *prepared) wait(r approval.Request) *prepared {
+func (p *prepared) wait(ticket *approval.Ticket) *prepared {
+	r := ticket.Request()
 	p.ticket = r.Ticket
 	until := r.Expires.UTC()
 	return p.fail(tool.Errorf(tool.ApprovalRequired, "%s would change files, and a person must agree first", r.Tool).
