@@ -135,6 +135,10 @@ type Preview struct {
 	Env     map[string]string
 	Hosts   []string
 	Binding Digest // digest over everything above that an approval binds
+
+	// Protected are the paths of Writes that a yes has to name. Nothing binds
+	// them: the commit finds them out again, and refuses what was not allowed.
+	Protected []ProtectedPath
 }
 
 // Sink takes what a running call sends before its result. Its methods do not

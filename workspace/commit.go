@@ -25,8 +25,13 @@ const racyTime = 100 * time.Millisecond
 // If anything is not as it was, the error is approval_mismatch and names the
 // file. After a crash each file is old or new, never partly written.
 //
+// A path of the set that is on the list of protected paths ends the commit with
+// protected, unless it is among allowed, or below one of them, under the same
+// rule. What is allowed is what [Overlay.Protected] gave and a person, or a rule
+// that names the path, agreed to. A secret is never changed.
+//
 // Commit may be called from several goroutines.
-func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet) error {
+func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet, allowed ...tool.ProtectedPath) error {
 	if ws.Empty() {
 		return nil
 	}

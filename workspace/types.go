@@ -35,6 +35,7 @@ type Info struct {
 	Target  string        `json:"target,omitempty"`  // of a link that stays inside the root
 	Outside bool          `json:"outside,omitempty"` // a link that leaves the root, or another file system
 	Ignored bool          `json:"ignored,omitempty"` // by a gitignore rule
+	Secret  string        `json:"secret,omitempty"`  // the rule of the list of secrets that it falls under: then only Path, Name and Type are told
 	Escaped bool          `json:"escaped,omitempty"` // the name is not UTF-8: its bad bytes stand as \xNN in Path and Name, which cannot be opened
 	ID      tool.Identity `json:"-"`
 }
@@ -47,6 +48,7 @@ type Skipped struct {
 	TooLarge   int64 `json:"too_large,omitempty"`
 	Binary     int64 `json:"binary,omitempty"`
 	Denied     int64 `json:"denied,omitempty"`
+	Protected  int64 `json:"protected,omitempty"` // secrets
 }
 
 // ListOptions selects a page of a directory.

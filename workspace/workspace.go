@@ -59,6 +59,12 @@ type Options struct {
 	// the tree: where the program keeps its state. They need not exist yet.
 	Deny []string
 
+	// DenyRead adds to the built-in list of secrets, which no call may read, list
+	// or change. Protect adds to the built-in list of protected paths, which a
+	// commit changes only if it was allowed for them by name. AllowRead takes
+	// paths off the list of secrets; it is for what the user alone has written.
+	DenyRead, Protect, AllowRead []Rule
+
 	// NoOpenat2 uses os.Root even where openat2 works.
 	NoOpenat2 bool
 }
