@@ -43,7 +43,7 @@ func (c *Command) profile() string {
 func (j *judge) fitsCall(r *Rule) bool {
 	c := &j.call
 	switch {
-	case len(r.Tools) > 0 && !slices.ContainsFunc(r.Tools, func(g string) bool { return fitsName(g, c.Tool) }),
+	case len(r.Tools) > 0 && !slices.ContainsFunc(r.Tools, func(g string) bool { return FitsName(g, c.Tool) }),
 		len(r.Sources) > 0 && !slices.Contains(r.Sources, c.Source),
 		len(r.Modules) > 0 && (c.Module == "" || !slices.Contains(r.Modules, c.Module)),
 		len(r.Inputs) > 0 && (c.Input == "" || !slices.Contains(r.Inputs, c.Input)):
@@ -56,8 +56,9 @@ func (j *judge) fitsCall(r *Rule) bool {
 	return c.Effects.Any(r.Effects)
 }
 
-// fitsName matches a tool's name with a glob that knows only *.
-func fitsName(glob, name string) bool {
+// FitsName reports whether a glob, in which only * is special, fits the name of
+// a tool.
+func FitsName(glob, name string) bool {
 	first, rest, star := strings.Cut(glob, "*")
 	if !star {
 		return glob == name

@@ -31,7 +31,7 @@ type Verdict struct {
 
 // Finding is the verdict on one part of a call.
 type Finding struct {
-	Part     string   // "write docs/a.md", "host api.example.com", "command git status"
+	Part     string // "write docs/a.md", "host api.example.com", "command git status"
 	Decision Decision
 	Rule     Ref
 	Why      string

@@ -1,0 +1,191 @@
+// Package config reads what a person set down: the user's own configuration,
+// the workspace's own file, and the rules that were saved from answers. One
+// schema ([Schema]) says what may stand where; [Parse] names every fault with
+// its line and column, and takes nothing from a file that has one.
+//
+// A workspace's own file comes with the workspace, so somebody else may have
+// written it. It can only tighten: what it may hold is a closed list
+// ([Restrictions]), and [Settings.Tighten] joins it so that what was denied
+// stays denied, sets of what is left are intersected, and of two limits the
+// lower one counts.
+//
+// The edge: these files are as safe as the folders that they lie in. The
+// package refuses links and other than regular files, and reads a bounded
+// number of bytes; it does not check owner or mode of the user's configuration,
+// which any program of the same user can change. That no tool can is the
+// business of the workspace and of the sandbox.
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wasmtools/wasmtools/approval/policy"
+)
+
+// FileName is the name of the configuration, in the user's folder and at the
+// root of a workspace.
+const FileName = "wasmtools.toml"
+
+// Elicitation says which calls a client may be asked about through MCP.
+type Elicitation string
+
+const (
+	ElicitOff   Elicitation = "off"
+	ElicitEdits Elicitation = "edits" // changes of files only
+	ElicitAll   Elicitation = "all"   // whatever may be answered there at all; the default
+)
+
+// Settings is everything that can be configured. Its zero value is not usable;
+// [Default] is what holds where nothing was set.
+type Settings struct {
+	Workspace Workspace
+	Approvals Approvals
+	Terminal  Terminal
+	MCP       MCP
+	Limits    Limits
+	Tools     Tools
+	Rules     []policy.Rule
+	Examples  []Example
+}
+
+// Workspace is about the files that tools can reach.
+type Workspace struct {
+	DenyRead    []Glob // secret beside the built-in list: neither read nor changed
+	Protect     []Glob // protected beside the built-in list: changed only by a rule that names them
+	HardLinks   bool   // write to files that have more than one name
+	RequireRead bool   // a file must have been read in the session before write_file replaces it
+}
+
+// Glob is a doublestar pattern over canonical paths, with where it was set.
+type Glob struct {
+	Pattern string
+	Origin  policy.Origin
+}
+
+// Approvals is about who is asked, and for how long.
+type Approvals struct {
+	Mode        policy.Mode
+	ModeAt      policy.Origin // zero: the default
+	Headless    policy.Headless
+	Elicitation Elicitation
+	Timeout     time.Duration
+}
+
+// Terminal is about shell commands.
+type Terminal struct {
+	AllowUnsandboxed bool   // profile "none" exists
+	Profile          string // of sessions that name none
+}
+
+// MCP is about clients and the facts that MCP does not carry.
+type MCP struct {
+	ContextWindow int // tokens
+}
+
+// Limits bound what one call of an installed module may use. A module that
+// states lower ones keeps to those; one that states higher ones is refused. The
+// built-in tools state their own.
+type Limits struct {
+	MemoryMiB   int
+	TimeMS      int
+	OutputKiB   int
+	HostCalls   int
+	Concurrency int // calls of one tool at a time
+}
+
+// Tools narrows which tools there are.
+type Tools struct {
+	Remove []string   // names, or globs with *
+	Only   [][]string // each of these lists has to have the tool
+}
+
+// Has reports whether the tool of this name is left.
+func (t Tools) Has(name string) bool {
+	fits := func(glob string) bool { return policy.FitsName(glob, name) }
+	if slices.ContainsFunc(t.Remove, fits) {
+		return false
+	}
+	for _, list := range t.Only {
+		if !slices.ContainsFunc(list, fits) {
+			return false
+		}
+	}
+	return true
+}
+
+// Example says what the rules should decide about a call.
+type Example struct {
+	Tool      string
+	Arguments []byte // JSON object; nil if Command is given
+	Command   string // short for terminal_session exec
+	Cwd       string // relative to the workspace root
+	Profile   string
+	Should    policy.Decision
+	Origin    policy.Origin
+}
+
+// Default is what holds where nothing was set.
+func Default() Settings {
+	return Settings{
+		Approvals: Approvals{Mode: policy.ModeAsk, Headless: policy.HeadlessDeny, Elicitation: ElicitAll, Timeout: 5 * time.Minute},
+		Terminal:  Terminal{Profile: policy.ProfileWrite},
+		MCP:       MCP{ContextWindow: 200_000},
+		Limits:    Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
+	}
+}
+
+// Policy is the part of the settings that package policy judges by.
+func (s Settings) Policy() policy.Policy {
+	return policy.Policy{
+		Rules: s.Rules, Mode: s.Approvals.Mode, ModeAt: s.Approvals.ModeAt,
+		Headless: s.Approvals.Headless, Unsandboxed: s.Terminal.AllowUnsandboxed,
+	}
+}
+
+// Restrictions is what a workspace's own file may hold, and nothing else.
+type Restrictions struct {
+	DenyRead, Protect []Glob
+	Limits            Limits        // 0: not lowered
+	Tools             Tools         // removed, or all but some
+	Rules             []policy.Rule // that ask or deny
+}
+
+// Tighten returns s with r: denied is what either denies, left is what both
+// leave, and of two limits the lower one counts. Nothing becomes looser,
+// whatever r holds, and s is not changed.
+func (s Settings) Tighten(r Restrictions) Settings {
+	s.Workspace.DenyRead = join(s.Workspace.DenyRead, r.DenyRead)
+	s.Workspace.Protect = join(s.Workspace.Protect, r.Protect)
+	s.Limits = Limits{
+		MemoryMiB:   lower(s.Limits.MemoryMiB, r.Limits.MemoryMiB),
+		TimeMS:      lower(s.Limits.TimeMS, r.Limits.TimeMS),
+		OutputKiB:   lower(s.Limits.OutputKiB, r.Limits.OutputKiB),
+		HostCalls:   lower(s.Limits.HostCalls, r.Limits.HostCalls),
+		Concurrency: lower(s.Limits.Concurrency, r.Limits.Concurrency),
+	}
+	s.Tools.Remove = join(s.Tools.Remove, r.Tools.Remove)
+	s.Tools.Only = join(s.Tools.Only, r.Tools.Only)
+	rules := slices.Clone(s.Rules)
+	for _, rule := range r.Rules {
+		if rule.Decision == policy.Ask || rule.Decision == policy.Deny { // an allow can only be the work of a faulty caller
+			rules = append(rules, rule)
+		}
+	}
+	s.Rules = rules
+	return s
+}
+
+// join appends without touching what others hold.
+func join[T any](a, b []T) []T { return append(slices.Clip(slices.Clone(a)), b...) }
+
+// lower is the lower of two limits; one that is not positive is none.
+func lower(have, other int) int {
+	if other <= 0 {
+		return have
+	}
+	if have <= 0 {
+		return other
+	}
+	return min(have, other)
+}
