@@ -46,6 +46,8 @@ func TestApproverOfOneCall(t *testing.T) {
 		t.Errorf("ticket %q, written %v", o.Ticket, exists("pass.txt"))
 	}
 	wantCode(t, write("late.txt", nil, time.Millisecond), tool.ApprovalRequired)
+	absent := approverFunc(func(approval.Request, approval.Answer) func() { return nil })
+	wantCode(t, write("late.txt", absent, time.Millisecond), tool.ApprovalRequired)
 	if exists("no.txt") || exists("pass.txt") || exists("late.txt") {
 		t.Error("something was written without a yes")
 	}
@@ -59,4 +61,17 @@ func TestApproverOfOneCall(t *testing.T) {
 	if o := write("pass.txt", says(approval.Pass), 0); o.Result.IsError || !exists("pass.txt") {
 		t.Errorf("after the other's yes: %s", o.Result.PlainText())
 	}
+}
+
+type approverFunc func(approval.Request, approval.Answer) func()
+
+func (f approverFunc) Offer(r approval.Request, answer approval.Answer) func() { return f(r, answer) }
+
+// TestNobodyToAsk: patience is for people who are there; without any the ticket
+// is the answer at once, or this would take an hour.
+func TestNobodyToAsk(t *testing.T) {
+	turn := begin(t, open(t, t.TempDir(), nil))
+	absent := approverFunc(func(approval.Request, approval.Answer) func() { return nil })
+	o := turn.Call(t.Context(), []wasmtools.Request{{Tool: "write_file", Arguments: json.RawMessage(`{"path":"a","content":"x"}`), Approver: absent, Patience: time.Hour}})[0]
+	wantCode(t, o, tool.ApprovalRequired)
 }

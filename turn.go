@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strconv"
@@ -40,13 +41,13 @@ type Request struct {
 	Arguments json.RawMessage // a JSON object; empty means {}
 	Sink      tool.Sink       // progress and partial output; nil drops them
 
-	// Approver is asked about this call only, beside [Options.Approvers]. When
-	// it passes, the call answers approval_required and leaves its ticket to the
-	// others. Nil asks nobody more.
+	// Approver is asked about this call only, beside [Options.Approvers], and
+	// waited for. When it passes, the call answers approval_required and leaves
+	// its ticket to the others. Nil asks nobody more.
 	Approver approval.Approver
 
-	// Patience is how long the call waits for a person before it answers
-	// approval_required; its ticket stays open. 0 means as long as the ticket.
+	// Patience is how long the call waits for the others, if Approver takes no
+	// part, before it answers approval_required. 0 means as long as the ticket.
 	Patience time.Duration
 }
 
@@ -275,25 +276,27 @@ func (t *Turn) judge(ctx context.Context, p *prepared) *prepared {
 	return t.redeem(p, ticket, dec)
 }
 
-// await waits for the decision on p's ticket, for as long as somebody is there
-// who may give it and p has patience; [approval.ErrNoAnswer] says that it is over.
-func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) (dec approval.Decision, err error) {
+// await waits for the decision on p's ticket as long as somebody is there who
+// may give it. [approval.ErrNoAnswer] says that waiting longer makes no sense.
+func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) (approval.Decision, error) {
+	_, answered := ticket.Decision()
+	if p.approver != nil && !answered {
+		dec, err := ticket.Ask(ctx, p.approver)
+		if err != approval.ErrNotAsked {
+			return dec, err
+		}
+	}
+	if !answered && !t.rt.desk.Attended() {
+		return approval.Decision{}, approval.ErrNoAnswer
+	}
 	waiting := ctx
 	if p.patience > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, p.patience, approval.ErrNoAnswer)
+		waiting, cancel = context.WithTimeout(ctx, p.patience)
 		defer cancel()
 	}
-	_, answered := ticket.Decision()
-	switch {
-	case answered || p.approver == nil && t.rt.desk.Attended():
-		dec, err = ticket.Wait(waiting)
-	case p.approver != nil:
-		dec, err = ticket.Ask(waiting, p.approver)
-	default:
-		return dec, approval.ErrNoAnswer
-	}
-	if err != nil && ctx.Err() == nil && context.Cause(waiting) == approval.ErrNoAnswer {
+	dec, err := ticket.Wait(waiting)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = approval.ErrNoAnswer
 	}
 	return dec, err

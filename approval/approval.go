@@ -103,7 +103,8 @@ type Answer func(Decision) error
 // Approver is somebody who can decide. Offer must not block: it shows the
 // request and returns; answer may be called from any goroutine, now or later.
 // The returned withdraw is called once when the request needs no answer any
-// more. Any number of approvers are asked at once.
+// more; nil means that the approver takes no part in this one. Any number of
+// approvers are asked at once.
 type Approver interface {
 	Offer(r Request, answer Answer) (withdraw func())
 }

@@ -7,9 +7,11 @@ import (
 	"sync"
 )
 
-// ErrNoAnswer is what [Ticket.Ask] returns when its call need not wait any
-// longer. The ticket stays open.
-var ErrNoAnswer = errors.New("nobody has answered yet")
+// What [Ticket.Ask] returns when there is no decision. The ticket stays open.
+var (
+	ErrNoAnswer = errors.New("nobody has answered yet")
+	ErrNotAsked = errors.New("the approver takes no part in this")
+)
 
 const (
 	// maxAsked is how often one ticket is put to approvers of single calls: a
@@ -42,7 +44,8 @@ func (a *asked) note(dec Decision, single bool) {
 
 // Ask is [Ticket.Wait] with one more approver, who is asked for one call only
 // and withdrawn when Ask returns. When it answers [Pass] or [Later], Ask returns
-// ErrNoAnswer and leaves the ticket to whoever else may decide.
+// ErrNoAnswer and leaves the ticket to whoever else may decide. When its Offer
+// returned nil, Ask returns ErrNotAsked.
 //
 // Calls that joined one ticket ask one after another, never at once. A ticket
 // is put to such approvers at most four times, and not again once one of them
@@ -89,9 +92,14 @@ func (t *Ticket) ask(ctx context.Context, a Approver, turn chan struct{}) (Decis
 	var once sync.Once
 	withdraw := func() {}
 	defer func() {
-		withdraw()
+		if withdraw != nil {
+			withdraw()
+		}
 		t.desk.mu.Lock()
 		t.calls.now = nil
+		if withdraw == nil {
+			t.calls.times--
+		}
 		t.desk.mu.Unlock()
 		close(turn)
 	}()
@@ -102,6 +110,9 @@ func (t *Ticket) ask(ctx context.Context, a Approver, turn chan struct{}) (Decis
 		}
 		return err
 	})
+	if withdraw == nil {
+		return Decision{}, ErrNotAsked
+	}
 	return t.wait(ctx, none)
 }
 

@@ -160,3 +160,21 @@ func TestPanickingApprover(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestApproverThatTakesNoPart: its nil counts as nothing, at the desk and in Ask.
+func TestApproverThatTakesNoPart(t *testing.T) {
+	absent := offer(func(approval.Request, approval.Answer) func() { return nil })
+	d := approval.NewDesk([]approval.Approver{absent}, 0)
+	tk := submit(t, d, request("b"))
+	for range 10 {
+		if _, err := tk.Ask(t.Context(), absent); err != approval.ErrNotAsked {
+			t.Fatalf("Ask = %v", err)
+		}
+	}
+	if err := d.Decide(tk.Request().Ticket, yes); err != nil {
+		t.Fatal(err)
+	}
+	if err := tk.Redeem("b"); err != nil {
+		t.Fatal(err)
+	}
+}

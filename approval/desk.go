@@ -127,6 +127,9 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 	answer := func(dec Decision) error { return d.decide(t, dec, false) }
 	for _, a := range d.approvers {
 		w := a.Offer(r, answer)
+		if w == nil {
+			continue
+		}
 		d.mu.Lock()
 		late := t.answered
 		if !late {
