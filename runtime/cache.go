@@ -185,9 +185,6 @@ func splitEntry(content []byte) (*form, []byte, error) {
 	if n > uint64(len(rest)) {
 		return nil, nil, errEntry
 	}
-	if n == 0 {
-		return nil, rest, nil // of a foreign module, which has no form
-	}
 	f, err := decodeForm(rest[:n])
 	return f, rest[n:], err
 }

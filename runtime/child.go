@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"time"
 
+	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -21,18 +23,13 @@ import (
 // leaves native code in the scratch folder that the parent made for it, and
 // writes the form to standard output.
 
-const (
-	// childMemory bounds a child's data, in bytes. Compiling the largest module
-	// that was tried, 32 MiB of Go, takes 900 MiB.
-	childMemory = 2 << 30
-
-	// childSpare is how much longer than a compilation the child may live, to
-	// start and to write.
-	childSpare = 5 * time.Second
-)
+// childSpare is how much longer than a compilation the child may live, to start
+// and to write.
+const childSpare = 5 * time.Second
 
 // childOrder is what a child is told.
 type childOrder struct {
+	Kind   manifest.ABIKind
 	Code   []byte // without custom sections
 	Digest tool.Digest
 	Limits Limits
@@ -48,17 +45,27 @@ type childReport struct {
 	Text, Next, Path string
 }
 
+// Exit codes of a child that has no answer.
+const (
+	childFailed = 2
+	childLate   = 3
+)
+
 // CompileMain is the whole program of a compiling child; it returns the exit
 // code. Call it first thing in main when the process was started by the
 // arguments of [Options.CompileChild].
 func CompileMain() int {
-	limitSelf(childMemory)
+	// Until the order is read the child has its parent's word for nothing.
+	limitSelf(maxCompileMemory)
+	hurry := time.AfterFunc(childSpare, func() { os.Exit(childLate) })
 	var order childOrder
 	if err := gob.NewDecoder(io.LimitReader(os.Stdin, maxModule+1<<20)).Decode(&order); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		return 2
+		return childFailed
 	}
-	time.AfterFunc(order.Limits.Compile+childSpare, func() { os.Exit(3) }) // also if the parent is gone
+	hurry.Reset(order.Limits.Compile + childSpare) // also if the parent is gone
+	limitSelf(uint64(order.Limits.CompileMemory))
+	debug.SetMemoryLimit(order.Limits.CompileMemory / 4 * 3) // the collector works harder before it is too late
 	form, err := order.obey()
 	report := childReport{Form: form}
 	if err != nil {
@@ -66,7 +73,7 @@ func CompileMain() int {
 		report = childReport{Code: e.Code, Text: e.Text, Next: e.Next, Path: e.Path}
 	}
 	if err := gob.NewEncoder(os.Stdout).Encode(report); err != nil {
-		return 2
+		return childFailed
 	}
 	return 0
 }
@@ -74,6 +81,16 @@ func CompileMain() int {
 func (o childOrder) obey() ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), o.Limits.Compile, compileTimeout(o.Limits.Compile))
 	defer cancel()
+	if o.Kind != manifest.Native {
+		f, err := shapeForeign(ctx, o.Kind, o.Code)
+		if err != nil {
+			return nil, err
+		}
+		if err := nativeForeign(ctx, f, o.Dir); err != nil {
+			return nil, err
+		}
+		return f.encode()
+	}
 	e, err := New(ctx, Options{})
 	if err != nil {
 		return nil, err
@@ -96,29 +113,32 @@ func (o childOrder) obey() ([]byte, error) {
 	return form, nil
 }
 
-// compileInChild has a child shape and compile m, and returns the form. What the
-// engine made of it is in dir.
-func (e *Engine) compileInChild(ctx context.Context, m *module, freeze bool, dir string) (*form, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.limits.Compile+childSpare)
+// compileInChild has a child shape and compile a module, and returns the form.
+// What the engine made of it is in dir.
+func (e *Engine) compileInChild(ctx context.Context, o childOrder, dir string) (*form, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Limits.Compile+childSpare)
 	defer cancel()
+	o.Seed, o.Dir = e.seed, dir
 	var order, said, complaint bytes.Buffer
-	err := gob.NewEncoder(&order).Encode(childOrder{
-		Code: m.given(), Digest: m.digest, Limits: m.limits, Freeze: freeze, Seed: e.seed, Dir: dir})
-	if err != nil {
+	if err := gob.NewEncoder(&order).Encode(o); err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, e.child[0], e.child[1:]...)
 	cmd.Env = []string{"HOME=/", "TMPDIR=" + dir}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = &order, &capped{&said, 2*maxModule + int(m.limits.MemoryBytes)}, &capped{&complaint, 4 << 10}
+	cmd.Dir = dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = &order, &capped{&said, 2*maxModule + int(o.Limits.MemoryBytes)}, &capped{&complaint, 4 << 10}
 	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		return nil, tool.Errorf(tool.Internal, "the process that compiles modules cannot be started").Because(err)
+	}
+	if err := cmd.Wait(); err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause
 		}
-		if ctx.Err() != nil {
-			return nil, compileTimeout(m.limits.Compile)
+		if ctx.Err() != nil || cmd.ProcessState.ExitCode() == childLate {
+			return nil, compileTimeout(o.Limits.Compile)
 		}
-		return nil, tool.Errorf(tool.Quota, "compiling the module ended a process of its own: it takes more than %d MiB, or fails", childMemory>>20).
+		return nil, tool.Errorf(tool.Quota, "compiling the module ended a process of its own: it takes more than %d MiB, or fails", o.Limits.CompileMemory>>20).
 			Because(fmt.Errorf("%w\n%s", err, complaint.Bytes()))
 	}
 	var r childReport

@@ -3,9 +3,12 @@ package runtime
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +21,13 @@ import (
 // childArg makes the test binary a compiling child.
 const childArg = "compile-in-a-child"
 
-func childOptions() Options { return Options{CompileChild: []string{os.Args[0], childArg}} }
+func childOptions() Options {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Options{CompileChild: []string{self, childArg}}
+}
 
 // TestChildCompiles wants the same of a child as of this process: guests that
 // run, refusals with their codes, and entries of the cache that the other takes.
@@ -115,19 +124,177 @@ func TestChildSeesNothing(t *testing.T) {
 	}
 }
 
-// TestChildMemory gives a child too little memory for the job.
-func TestChildMemory(t *testing.T) {
-	if goruntime.GOOS != "linux" {
-		t.Skip("only Linux counts data")
+// TestChildForeign wants the same of a child for plugins and commands as of this
+// process, and entries of the cache that the other takes.
+func TestChildForeign(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	var said []string
+	notice := func(s string) { said = append(said, s) }
+	wrong := wasmasm.Module{Funcs: []wasmasm.Func{{Export: "_start", Body: wasmasm.Code{}.I32Add()}}}
+	for _, o := range []Options{
+		childOptions(),
+		{CompileChild: childOptions().CompileChild, CacheDir: dir, StateDir: state, Notice: notice},
+		{CacheDir: dir, StateDir: state, Notice: notice}, // what the child left
+	} {
+		o.Limits.Compile = 10 * time.Minute // under the race detector
+		e := newEngine(t, o)
+		for _, c := range []struct {
+			name          string
+			code, sidecar []byte
+			args          map[string]any
+			want          string
+			code2         tool.Code
+		}{
+			{"plugin", sdkPlugin(t, "std_command.wasm"), oneTool("", "export = \"_start\"\ninput = \"{input}\"\n"), map[string]any{"input": "ben"}, "hello ben", ""},
+			{"command", foreignFixture(t, "files", false), oneTool("", argv), args("env=HOME"), "", ""},
+			{"invalid command", wrong.Encode(), oneTool("", argv), args(), "does not accept", tool.InvalidModule},
+		} {
+			r := preview(t, foreignTool(t, e, c.code, c.sidecar, "t", ToolOptions{}), c.args).Result
+			if r.Code != c.code2 || !strings.Contains(r.PlainText(), c.want) {
+				t.Errorf("%s = %q %s; want %q with %q", c.name, r.Code, r.PlainText(), c.code2, c.want)
+			}
+		}
 	}
-	o := childOptions()
-	o.CompileChild = append([]string{"/bin/sh", "-c", `ulimit -d 20000; exec "$@"`, "sh"}, o.CompileChild...)
-	e := newEngine(t, o)
-	m, err := e.Load(context.Background(), goGuest(t), LoadOptions{})
+	if want := 2; len(said) != want || !strings.Contains(said[0], "in a process of its own") {
+		t.Errorf("compilations told: %q; want %d, in the child", said, want)
+	}
+}
+
+// unchecked adds a module of which nothing was estimated before: what would reach
+// the compiler if the estimates were wrong.
+func unchecked(t testing.TB, e *Engine, wasm []byte) *module {
+	t.Helper()
+	code, err := manifest.Strip(wasm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, text, err := callOnce(m, 0); err != nil || code != tool.Quota {
-		t.Errorf("compiling within 20 MB = %q %s, %v; want quota", code, text, err)
+	m, err := e.add(&module{digest: tool.DigestOf(wasm), code: code, limits: e.limits,
+		manifest: manifest.Manifest{Name: "unchecked", Tools: []manifest.Tool{{Name: "t"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// compileEnv makes the test binary compile one of the hostile guests by itself.
+const compileEnv = "WASMTOOLS_TEST_COMPILE"
+
+func compileBare(name string) error {
+	var wasm []byte
+	for _, g := range hostile.Guests() {
+		if g.Name == name {
+			wasm = g.Wasm
+		}
+	}
+	code, err := manifest.Strip(wasm)
+	if err != nil {
+		return err
+	}
+	e, err := New(context.Background(), Options{Limits: Limits{Compile: time.Second}})
+	if err != nil {
+		return err
+	}
+	m, err := e.add(&module{code: code, limits: e.limits, manifest: manifest.Manifest{Tools: []manifest.Tool{{Name: "t"}}}})
+	if err != nil {
+		return err
+	}
+	return m.Prepare(context.Background())
+}
+
+// TestChildBounds compiles a module that takes a compiler half a minute and more
+// than a gigabyte. It is refused when it is loaded; here it comes past that. In a
+// child it ends with quota, and this process goes on as if nothing had been. The
+// control compiles it in a process without a child, whose limit of a second
+// stops nothing.
+func TestChildBounds(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("looks into /proc, and only Linux counts data")
+	}
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		want   string
+		passes func(pid int, since time.Time) bool // the limit, in the control
+	}{
+		{"time", Limits{Compile: time.Second}, "longer than 1s",
+			func(_ int, since time.Time) bool { return time.Since(since) > 4*time.Second }},
+		{"memory", Limits{Compile: time.Minute, CompileMemory: 160 * mib}, "more than 160 MiB",
+			func(pid int, _ time.Time) bool { return residentOf(pid) > 200*mib }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const guest = "compile-branches"
+			wasm := find(t, guest)
+			if err := Check(wasm); tool.CodeOf(err) != tool.InvalidModule {
+				t.Errorf("Check = %v; want invalid_module", err)
+			}
+			o := childOptions()
+			o.Limits = c.limits
+			e := newEngine(t, o)
+			good := load(t, e, hostile.Good())
+			if code, text, err := callOnce(good, 0); code != "" || err != nil {
+				t.Fatal(code, text, err)
+			}
+			before := allocated()
+			var other sync.WaitGroup
+			other.Go(func() {
+				if code, text, err := callOnce(good, 0); code != "" || err != nil {
+					t.Errorf("another module meanwhile: %q %s %v", code, text, err)
+				}
+			})
+			code, text, err := callOnce(unchecked(t, e, wasm), 0)
+			other.Wait()
+			if err != nil || code != tool.Quota || !strings.Contains(text, c.want) {
+				t.Errorf("the module = %q %s, %v; want quota: %s", code, text, err, c.want)
+			}
+			if took := allocated() - before; took > 64*mib {
+				t.Errorf("%d MiB were allocated in this process", took/mib)
+			}
+
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare := exec.CommandContext(ctx, self)
+			bare.Env = append(os.Environ(), compileEnv+"="+guest)
+			if err := bare.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- bare.Wait() }()
+			began, tick := time.Now(), time.NewTicker(10*time.Millisecond)
+			defer tick.Stop()
+			for passed := false; !passed; {
+				select {
+				case err := <-ended:
+					t.Fatalf("control: a process without a child ended (%v) before it was over the limit", err)
+				case <-tick.C:
+					passed = c.passes(bare.Process.Pid, began)
+				}
+			}
+			cancel()
+			<-ended
+		})
+	}
+}
+
+// residentOf is the memory that a process holds, 0 once it has ended.
+func residentOf(pid int) int {
+	p, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	var total, resident int
+	fmt.Sscan(string(p), &total, &resident)
+	return resident * os.Getpagesize()
+}
+
+// TestChildCannotStart names a program that is not there.
+func TestChildCannotStart(t *testing.T) {
+	e := newEngine(t, Options{CompileChild: []string{"/nonexistent/wasmtools"}})
+	if code, text, err := callOnce(load(t, e, hostile.Good()), 0); code != tool.Internal || strings.Contains(text, "nonexistent") || err != nil {
+		t.Errorf("without the program = %q %s, %v; want internal", code, text, err)
 	}
 }

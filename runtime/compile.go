@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime/linmem"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -48,67 +49,120 @@ func (p *program) close() {
 // module of this size takes half a second.
 const slowCompile = 1 << 20
 
-// compileModule makes m's program, from the cache if it can. freeze asks for one
-// that begins at a snapshot.
-func (e *Engine) compileModule(m *module, freeze bool) (p *program, err error) {
+// compilation is a module of any kind on its way to native code. P is what it
+// becomes.
+type compilation[P any] struct {
+	name  string // for a person
+	key   string // of the cache
+	order childOrder
+	apart bool // in a child, where there can be one
+
+	shape func(context.Context) (*form, error)
+
+	// native writes native code, and nothing else, to a cache folder. Nil: build
+	// does.
+	native func(ctx context.Context, f *form, dir string) error
+	build  func(ctx context.Context, f *form, dir string) (P, error)
+}
+
+// compile makes what a compilation is for, from the cache if it can.
+func compile[P any](e *Engine, c compilation[P]) (p P, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = tool.Errorf(tool.Internal, "the compiler failed").Because(fmt.Errorf("%v\n%s", v, rtdebug.Stack()))
 		}
 	}()
+	var none P
 	select {
 	case e.compile <- struct{}{}:
 		defer func() { <-e.compile }()
 	case <-e.life.Done():
-		return nil, context.Cause(e.life)
+		return none, context.Cause(e.life)
 	}
-	ctx, cancel := context.WithTimeoutCause(e.life, m.limits.Compile, compileTimeout(m.limits.Compile))
+	limit := c.order.Limits.Compile
+	ctx, cancel := context.WithTimeoutCause(e.life, limit, compileTimeout(limit))
 	defer cancel()
 
-	slot := e.cache.slot(cacheKey(m, freeze))
+	slot := e.cache.slot(c.key)
 	defer slot.discard()
 	if slot.hit() {
-		if p, err = e.build(ctx, slot.form, slot.dir()); err == nil || ctx.Err() != nil {
+		if p, err = c.build(ctx, slot.form, slot.dir()); err == nil || ctx.Err() != nil {
 			return p, err
 		}
 		slot.drop() // it was ours and unchanged, and the engine still did not take it
-	} else if n := len(m.given()); n >= slowCompile {
-		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.manifest.Name, "a module"), float64(n)/1e6))
+	}
+	apart := c.apart && len(e.child) > 0
+	if n := len(c.order.Code); !slot.hit() && n >= slowCompile {
+		where := ""
+		if apart {
+			where = ", in a process of its own"
+		}
+		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time%s", c.name, float64(n)/1e6, where))
 	}
 	dir := slot.dir()
-	if e.outside(m) && dir == "" {
+	if apart && dir == "" {
 		if dir, err = os.MkdirTemp("", "wasmtools-compile-"); err != nil {
-			return nil, err
+			return none, err
 		}
 		defer os.RemoveAll(dir)
 	}
-	var f *form
-	if e.outside(m) {
-		f, err = e.compileInChild(ctx, m, freeze, dir)
-	} else {
-		f, err = e.shape(ctx, m, freeze)
-	}
-	var shaped []byte
-	if err == nil && slot.dir() != "" {
-		shaped, err = f.encode()
-	}
-	if err == nil {
-		p, err = e.build(ctx, f, dir)
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	keep := func(shaped []byte) {
+		if err := slot.keep(shaped); err != nil {
+			e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", c.name, err))
 		}
-		return nil, err
 	}
-	if err := slot.keep(shaped); err != nil {
-		e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", or2(m.manifest.Name, "a module"), err))
+	p, err = c.make(ctx, e, apart, dir, slot.dir() != "", keep)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	return p, nil
+	return p, err
 }
 
-// outside tells whether m is compiled in a process of its own.
-func (e *Engine) outside(m *module) bool { return len(e.child) > 0 && !m.trusted }
+// make makes what was in no cache. What is worth keeping is given to keep as soon
+// as it is there, with nothing else in the folder.
+func (c compilation[P]) make(ctx context.Context, e *Engine, apart bool, dir string, cached bool, keep func(shaped []byte)) (p P, err error) {
+	var f *form
+	if apart {
+		f, err = e.compileInChild(ctx, c.order, dir)
+	} else {
+		f, err = c.shape(ctx)
+	}
+	if err != nil {
+		return p, err
+	}
+	var shaped []byte
+	if cached {
+		if shaped, err = f.encode(); err != nil {
+			return p, err
+		}
+	}
+	ready := apart
+	if !apart && cached && c.native != nil {
+		if err := c.native(ctx, f, dir); err != nil {
+			return p, err
+		}
+		ready = true
+	}
+	if ready {
+		keep(shaped)
+	}
+	if p, err = c.build(ctx, f, dir); err == nil && !ready {
+		keep(shaped)
+	}
+	return p, err
+}
+
+// compileModule makes m's program. freeze asks for one that begins at a snapshot.
+func (e *Engine) compileModule(m *module, freeze bool) (*program, error) {
+	return compile(e, compilation[*program]{
+		name:  or2(m.manifest.Name, "a module"),
+		key:   cacheKey(m, freeze),
+		order: childOrder{Kind: manifest.Native, Code: m.given(), Digest: m.digest, Limits: m.limits, Freeze: freeze},
+		apart: !m.trusted,
+		shape: func(ctx context.Context) (*form, error) { return e.shape(ctx, m, freeze) },
+		build: e.build,
+	})
+}
 
 // build compiles a form in an engine of its own. dir is the engine's cache
 // folder, "" for none.

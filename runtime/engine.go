@@ -66,8 +66,8 @@ func New(_ context.Context, o Options) (*Engine, error) {
 	if e.notice == nil {
 		e.notice = func(string) {}
 	}
-	if e.limits.MemoryBytes > maxMemory || e.limits.OutputBytes > maxOutput || e.limits.Time > maxTime {
-		return nil, fmt.Errorf("runtime: limits are above %d MiB of memory, %d MiB of output or %s", maxMemory>>20, maxOutput>>20, maxTime)
+	if e.limits.MemoryBytes > maxMemory || e.limits.OutputBytes > maxOutput || e.limits.Time > maxTime || e.limits.CompileMemory > maxCompileMemory {
+		return nil, fmt.Errorf("runtime: limits are above %d MiB of memory, %d MiB of output, %s, or %d MiB to compile", maxMemory>>20, maxOutput>>20, maxTime, maxCompileMemory>>20)
 	}
 	e.admit = newAdmission(e.limits.Total, e.limits.Queue)
 	e.pool = &pool{instances: defaultWarm, bytes: warmBytes}

@@ -239,33 +239,19 @@ func (m *foreign) compiled(ctx context.Context) (runner, error) {
 }
 
 // compileForeign compiles a module, or loads it from the cache.
-func (e *Engine) compileForeign(m *foreign) (r runner, err error) {
-	defer wasihost.Recover(&err)
-	select {
-	case e.compile <- struct{}{}:
-		defer func() { <-e.compile }()
-	case <-e.life.Done():
-		return nil, context.Cause(e.life)
-	}
-	ctx, cancel := context.WithTimeoutCause(e.life, m.limits.Compile,
-		tool.Errorf(tool.Quota, "compiling the module took longer than %s", m.limits.Compile))
-	defer cancel()
-
-	slot := e.cache.slot(m.cacheKey())
-	defer slot.discard()
-	if slot.hit() {
-		if r, err = m.compile(ctx, true, slot.dir(), nil); err == nil || ctx.Err() != nil {
-			return r, err
-		}
-		slot.drop() // it was ours and unchanged, and the engine still did not take it
-	} else if n := len(m.code); n >= slowCompile {
-		e.notice(fmt.Sprintf("compiling %s (%.1f MB) for the first time", or2(m.about.Manifest.Name, "a module"), float64(n)/1e6))
-	}
-	return m.compile(ctx, false, slot.dir(), func() {
-		if err := slot.keep(nil); err != nil {
-			e.notice(fmt.Sprintf("the compiled form of %s is not kept: %v", or2(m.about.Manifest.Name, "a module"), err))
-		}
+func (e *Engine) compileForeign(m *foreign) (runner, error) {
+	kind := m.about.Kind
+	r, err := compile(e, compilation[runner]{
+		name:   or2(m.about.Manifest.Name, "a module"),
+		key:    m.cacheKey(),
+		order:  childOrder{Kind: kind, Code: m.code, Digest: m.digest, Limits: m.limits},
+		apart:  true,
+		shape:  func(ctx context.Context) (*form, error) { return shapeForeign(ctx, kind, m.code) },
+		native: nativeForeign,
+		build:  m.build,
 	})
+	m.code = nil // nothing is left to compile
+	return r, err
 }
 
 // cacheKey names the compiled form by everything that shapes it: the rewriter
@@ -278,7 +264,34 @@ func (m *foreign) cacheKey() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (m *foreign) compile(ctx context.Context, checked bool, dir string, made func()) (r runner, err error) {
+// shapeForeign makes a foreign module one that can be stopped.
+func shapeForeign(ctx context.Context, kind manifest.ABIKind, code []byte) (*form, error) {
+	prepare := wasicmd.Prepare
+	if kind == manifest.Extism {
+		prepare = extism.Prepare
+	}
+	p, err := prepare(ctx, code)
+	return &form{Wasm: p.Code, Quantum: p.Quantum}, err
+}
+
+// nativeForeign compiles the module alone: with the SDK's kernel beside it, it
+// could not be told which native code is whose.
+func nativeForeign(ctx context.Context, f *form, dir string) error {
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return err
+	}
+	defer closeCache(cache)
+	return wasihost.Compile(ctx, f.prepared(), cache)
+}
+
+func (f *form) prepared() wasihost.Prepared {
+	return wasihost.Prepared{Code: f.Wasm, Quantum: f.Quantum}
+}
+
+// build compiles a form in an engine of the module's kind. dir is the engine's
+// cache folder, "" for none.
+func (m *foreign) build(ctx context.Context, f *form, dir string) (r runner, err error) {
 	var cache wazero.CompilationCache
 	if dir != "" {
 		if cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -286,20 +299,18 @@ func (m *foreign) compile(ctx context.Context, checked bool, dir string, made fu
 		}
 	}
 	if m.about.Kind == manifest.Extism {
-		p, err := extism.Compile(ctx, m.code, checked, m.functions, cache, made)
-		if err != nil {
-			return nil, err
+		var p *extism.Plugin
+		if p, err = extism.Compile(ctx, f.prepared(), m.functions, cache); err == nil {
+			return &pluginRunner{p, cache}, nil
 		}
-		return &pluginRunner{p, cache}, nil
+	} else {
+		var p *wasicmd.Program
+		if p, err = wasicmd.Compile(ctx, f.prepared(), cache); err == nil {
+			return &commandRunner{p, cache}, nil
+		}
 	}
-	p, err := wasicmd.Compile(ctx, m.code, checked, cache)
-	if err != nil {
-		return nil, err
-	}
-	if made != nil {
-		made()
-	}
-	return &commandRunner{p, cache}, nil
+	closeCache(cache)
+	return nil, err
 }
 
 // Run implements [Module].
@@ -397,7 +408,7 @@ func (m *foreign) call(ctx context.Context, call *hostfuncs.Call, body func(*was
 	}()
 	used := call.Used()
 	u = Usage{
-		MemoryPeak: h.Memory.Peak(), HostCalls: used.HostCalls, BytesRead: used.BytesRead,
+		MemoryPeak: h.Memory.Peak(), Fuel: h.Fuel(), HostCalls: used.HostCalls, BytesRead: used.BytesRead,
 		OutputBytes: int64(len(r.PlainText()) + len(r.Structured)), Duration: time.Since(began),
 	}
 	if fault = h.Outcome(foreignFault(err)); fault != nil {

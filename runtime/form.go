@@ -15,7 +15,8 @@ import (
 
 // form is a module as it is compiled, and what has to be known to run it. It is
 // what the cache keeps beside the native code, so that a later process neither
-// rewrites nor starts the module again.
+// rewrites nor starts the module again. That of a foreign module has nothing but
+// Wasm and Quantum.
 type form struct {
 	Wasm     []byte // instrumented, and frozen if Snapshot
 	Imports  []rewrite.ImportName
@@ -81,7 +82,7 @@ func Decide(wasm []byte) (Decision, error) {
 
 // formVersion stands for everything here that shapes a form. A change of what
 // is frozen, how, or with which host functions, gets a new number.
-const formVersion = 1
+const formVersion = 2
 
 // plan is how every module is instrumented.
 func plan() rewrite.Plan {

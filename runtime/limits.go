@@ -13,16 +13,18 @@ import (
 // module is trusted.
 type Limits struct {
 	hostfuncs.Limits
-	Time        time.Duration // of one call, without waiting for its turn; 30 s
-	Compile     time.Duration // of one module; 30 s
-	Concurrency int           // calls of one tool at once; 4
-	Total       int           // calls at once; 32
-	Queue       int           // calls that wait; 64
+	Time          time.Duration // of one call, without waiting for its turn; 30 s
+	Compile       time.Duration // of one module; 30 s
+	CompileMemory int64         // bytes, of a child that compiles; 2 GiB, as 32 MiB of Go take 900 MiB
+	Concurrency   int           // calls of one tool at once; 4
+	Total         int           // calls at once; 32
+	Queue         int           // calls that wait; 64
 }
 
 const (
 	defaultTime        = 30 * time.Second
 	defaultCompile     = 30 * time.Second
+	defaultCompileMem  = 2 << 30
 	defaultConcurrency = 4
 	defaultTotal       = 32
 	defaultQueue       = 64
@@ -33,6 +35,8 @@ const (
 	maxMemory = 1 << 30 // bytes; a fill of all of it takes 75 ms and cannot be stopped
 	maxOutput = 64 << 20
 	maxTime   = time.Hour
+
+	maxCompileMemory = 4 << 30
 )
 
 // Bounds on what a module may be, before it is compiled. The engine compiles in
@@ -61,6 +65,7 @@ func (l Limits) withDefaults() Limits {
 	l.NotesPerSec = or(l.NotesPerSec, d.NotesPerSec)
 	l.Time = or(l.Time, defaultTime)
 	l.Compile = or(l.Compile, defaultCompile)
+	l.CompileMemory = or(l.CompileMemory, defaultCompileMem)
 	l.Concurrency = or(l.Concurrency, defaultConcurrency)
 	l.Total = or(l.Total, defaultTotal)
 	l.Queue = or(l.Queue, defaultQueue)

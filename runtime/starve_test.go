@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == childArg {
 		os.Exit(CompileMain())
 	}
+	if name := os.Getenv(compileEnv); name != "" {
+		if err := compileBare(name); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(bareEnv) != "" {
 		bare()
 		os.Exit(0)

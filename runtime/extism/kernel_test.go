@@ -227,12 +227,12 @@ func TestNothingOfTheSDKIsReachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := wasihost.Prepare(plain, redirects())
+		out, err := Prepare(t.Context(), plain)
 		if err != nil {
 			t.Errorf("%s: %v", filepath.Base(f), err)
 			continue
 		}
-		m, err := rewrite.Decode(out)
+		m, err := rewrite.Decode(out.Code)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	sdk "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/wasmtools/wasmtools/manifest"
@@ -82,54 +84,28 @@ func typeOf(sig string) manifest.FuncType {
 // Plugin is a compiled plugin. It is safe for concurrent use.
 type Plugin struct {
 	compiled *sdk.CompiledPlugin
+	quantum  int32
 }
 
-// Compile compiles a plugin that was checked. checked says that the engine has
-// accepted wasm as it is, in this or an earlier process. cache may be nil; made
-// is called when the plugin's own code is in it.
-func Compile(ctx context.Context, wasm []byte, checked bool, functions []Function, cache wazero.CompilationCache, made func()) (p *Plugin, err error) {
+// Prepare makes a plugin that was checked one that can be stopped, and gives its
+// imports our names.
+func Prepare(ctx context.Context, wasm []byte) (wasihost.Prepared, error) {
+	return wasihost.Prepare(ctx, wasm, redirects())
+}
+
+// Compile compiles a plugin. cache may be nil.
+func Compile(ctx context.Context, prepared wasihost.Prepared, functions []Function, cache wazero.CompilationCache) (p *Plugin, err error) {
 	defer wasihost.Recover(&err)
-	if !checked {
-		if err := wasihost.Validate(ctx, wasm); err != nil {
-			return nil, err
-		}
-	}
-	code, err := wasihost.Prepare(wasm, redirects())
-	if err != nil {
-		return nil, err
-	}
-	if cache != nil {
-		// Compiled alone first, so that what stands in the cache then is the
-		// plugin and not the SDK's kernel.
-		r := wazero.NewRuntimeWithConfig(ctx, wasihost.RuntimeConfig(cache))
-		m, err := r.CompileModule(wasihost.Compiling(ctx), code)
-		if err != nil {
-			wasihost.Closed(r)
-			return nil, refused(ctx, err)
-		}
-		if made != nil {
-			made()
-		}
-		defer wasihost.Closed(r)
-		defer wasihost.Closed(m)
-	}
 	compiled, err := sdk.NewCompiledPlugin(wasihost.Compiling(ctx), sdk.Manifest{
 		// Nothing but the code: paths, hosts, configuration and time are not the
 		// SDK's to decide. A time limit would also make its engine several times
 		// slower.
-		Wasm: []sdk.Wasm{sdk.WasmData{Data: code, Name: "main"}},
+		Wasm: []sdk.Wasm{sdk.WasmData{Data: prepared.Code, Name: "main"}},
 	}, sdk.PluginConfig{RuntimeConfig: wasihost.RuntimeConfig(cache), EnableWasi: true}, bound(functions))
 	if err != nil {
-		return nil, refused(ctx, err)
+		return nil, wasihost.NotCompiled(ctx, err)
 	}
-	return &Plugin{compiled}, nil
-}
-
-func refused(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return wasihost.Refused(err)
+	return &Plugin{compiled, prepared.Quantum}, nil
 }
 
 // Close gives the compiled form back. No call may be running.
@@ -183,6 +159,7 @@ func (p *Plugin) Run(h *wasihost.Host, c Call) (out []byte, err error) {
 		return nil, err
 	}
 	defer func() {
+		h.Burn(p.quantum, mainOf(plugin))
 		h.End()
 		wasihost.Closed(plugin)
 	}()
@@ -211,3 +188,14 @@ func (p *Plugin) Run(h *wasihost.Host, c Call) (out []byte, err error) {
 }
 
 const wasiOutput = "EXTISM_ENABLE_WASI_OUTPUT"
+
+// mainOf finds the instance of the plugin's own code, which holds its countdown.
+// The SDK (1.7.1) does not give it out, so the field is looked at; nil if there is
+// no such field. TestFuelOfForeignModules fails then.
+func mainOf(p *sdk.Plugin) api.Module {
+	f := reflect.ValueOf(p).Elem().FieldByName("mainModule")
+	if !f.IsValid() || f.Type() != reflect.TypeFor[api.Module]() {
+		return nil
+	}
+	return *(*api.Module)(f.Addr().UnsafePointer())
+}

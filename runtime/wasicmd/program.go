@@ -42,22 +42,18 @@ func Check(s manifest.Summary) error {
 type Program struct {
 	engine   wazero.Runtime
 	compiled wazero.CompiledModule
+	quantum  int32
 }
 
-// Compile compiles a command that was checked. Checked says that the engine has
-// accepted wasm as it is, in this or an earlier process. cache may be nil.
-func Compile(ctx context.Context, wasm []byte, checked bool, cache wazero.CompilationCache) (_ *Program, err error) {
+// Prepare makes a command that was checked one that can be stopped.
+func Prepare(ctx context.Context, wasm []byte) (wasihost.Prepared, error) {
+	return wasihost.Prepare(ctx, wasm, wasihost.Redirects())
+}
+
+// Compile compiles a command. cache may be nil.
+func Compile(ctx context.Context, prepared wasihost.Prepared, cache wazero.CompilationCache) (_ *Program, err error) {
 	defer wasihost.Recover(&err)
-	if !checked {
-		if err := wasihost.Validate(ctx, wasm); err != nil {
-			return nil, err
-		}
-	}
-	code, err := wasihost.Prepare(wasm, wasihost.Redirects())
-	if err != nil {
-		return nil, err
-	}
-	p := &Program{engine: wazero.NewRuntimeWithConfig(ctx, wasihost.RuntimeConfig(cache))}
+	p := &Program{engine: wazero.NewRuntimeWithConfig(ctx, wasihost.RuntimeConfig(cache)), quantum: prepared.Quantum}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -69,11 +65,8 @@ func Compile(ctx context.Context, wasm []byte, checked bool, cache wazero.Compil
 	if err := instantiateOwn(ctx, p.engine); err != nil {
 		return nil, err
 	}
-	if p.compiled, err = p.engine.CompileModule(wasihost.Compiling(ctx), code); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, wasihost.Refused(err)
+	if p.compiled, err = p.engine.CompileModule(wasihost.Compiling(ctx), prepared.Code); err != nil {
+		return nil, wasihost.NotCompiled(ctx, err)
 	}
 	return p, nil
 }
@@ -115,6 +108,7 @@ func (p *Program) Run(h *wasihost.Host, o wasihost.Options, finish func(exit uin
 	m, err := p.engine.InstantiateModule(h.Context(), p.compiled, h.Config(o).WithName(""))
 	if m != nil {
 		defer func() {
+			h.Burn(p.quantum, m)
 			h.End()
 			wasihost.Closed(m)
 		}()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/internal/wasmasm"
 	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/runtime/wasihost"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -13,7 +14,11 @@ import (
 // its own code and nothing else.
 func TestCompileRefuses(t *testing.T) {
 	good := wasmasm.Module{Funcs: []wasmasm.Func{{Export: "_start"}}}
-	p, err := Compile(t.Context(), good.Encode(), false, nil)
+	prepared, err := Prepare(t.Context(), good.Encode())
+	if err != nil {
+		t.Fatalf("control: %v", err)
+	}
+	p, err := Compile(t.Context(), prepared, nil)
 	if err != nil {
 		t.Fatalf("control: %v", err)
 	}
@@ -21,16 +26,17 @@ func TestCompileRefuses(t *testing.T) {
 
 	late, cancel := context.WithCancelCause(t.Context())
 	cancel(tool.Errorf(tool.Quota, "too late"))
-	if _, err := Compile(late, good.Encode(), true, nil); err != nil && tool.CodeOf(err) != tool.Quota {
+	if _, err := Compile(late, prepared, nil); err != nil && tool.CodeOf(err) != tool.Quota {
 		t.Errorf("in an ended context: %v; want quota", err)
 	}
 	wrong := wasmasm.Module{Funcs: []wasmasm.Func{{Export: "_start", Body: wasmasm.Code{}.I64Const(1).LocalSet(0)}}}
 	invalid := wasmasm.Module{Funcs: []wasmasm.Func{{Export: "_start", Body: wasmasm.Code{}.I32Add()}}}
 	for name, m := range map[string]wasmasm.Module{"a local that is not there": wrong, "a stack that is empty": invalid} {
-		for _, checked := range []bool{false, true} {
-			if _, err := Compile(t.Context(), m.Encode(), checked, nil); tool.CodeOf(err) != tool.InvalidModule {
-				t.Errorf("%s, checked %v: %v; want invalid_module", name, checked, err)
-			}
+		if _, err := Prepare(t.Context(), m.Encode()); tool.CodeOf(err) != tool.InvalidModule {
+			t.Errorf("%s: Prepare = %v; want invalid_module", name, err)
+		}
+		if _, err := Compile(t.Context(), wasihost.Prepared{Code: m.Encode()}, nil); tool.CodeOf(err) != tool.InvalidModule {
+			t.Errorf("%s: Compile = %v; want invalid_module", name, err)
 		}
 	}
 }

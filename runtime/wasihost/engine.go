@@ -31,10 +31,8 @@ func Compiling(ctx context.Context) context.Context {
 	return experimental.WithCompilationWorkers(ctx, max(2, min(4, goruntime.NumCPU())))
 }
 
-// Validate reports whether the engine accepts a module. It has to be asked
-// before the module is changed: a module with an index one too high would
-// otherwise become valid by what we append.
-func Validate(ctx context.Context, wasm []byte) (err error) {
+// validate reports whether the engine accepts a module.
+func validate(ctx context.Context, wasm []byte) (err error) {
 	defer Recover(&err)
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().
 		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false))
@@ -43,6 +41,29 @@ func Validate(ctx context.Context, wasm []byte) (err error) {
 		return Refused(err)
 	}
 	return nil
+}
+
+// Compile compiles a module alone, so that its native code, and nothing else,
+// stands in the cache.
+func Compile(ctx context.Context, p Prepared, cache wazero.CompilationCache) (err error) {
+	defer Recover(&err)
+	r := wazero.NewRuntimeWithConfig(ctx, RuntimeConfig(cache))
+	defer Closed(r)
+	m, err := r.CompileModule(Compiling(ctx), p.Code)
+	if err != nil {
+		return NotCompiled(ctx, err)
+	}
+	Closed(m)
+	return nil
+}
+
+// NotCompiled is the error about a compilation that failed: that of ctx if it
+// came too late, else that of the module.
+func NotCompiled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return Refused(err)
 }
 
 // Refused is the error about a module that the engine does not accept.

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/runtime/rewrite"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -31,6 +33,8 @@ type Host struct {
 	began   time.Time
 	files   *writableTree // nil: none
 	refused *tool.Error
+	yields  int64
+	fuel    int64
 	lost    *tool.Error // why something that the guest wrote is not in the overlay
 	ended   bool
 }
@@ -81,9 +85,27 @@ func (h *Host) Enter(k hostfuncs.Kind) {
 
 // Yield is what a guest's polls call.
 func Yield(ctx context.Context) {
+	h := Of(ctx)
+	h.yields++
 	goruntime.Gosched()
-	Of(ctx).Check()
+	h.Check()
 }
+
+// Burn takes over what a guest has used, whose instance is still there. It may
+// have ended in any way.
+func (h *Host) Burn(quantum int32, guest api.Module) {
+	if guest == nil {
+		return
+	}
+	if left := guest.ExportedGlobal(rewrite.CountdownExport); left != nil {
+		h.fuel = rewrite.Info{Quantum: quantum}.Units(h.yields, int32(left.Get()))
+	}
+}
+
+// Fuel is what the guest has used: units of its countdown. They depend on
+// nothing but the module and what it was given: arguments, files, answers of the
+// host, time and chance.
+func (h *Host) Fuel() int64 { return h.fuel }
 
 // Finish takes over what a guest that ended well has left in open files.
 func (h *Host) Finish() (err error) {

@@ -1,6 +1,7 @@
 package wasihost
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -59,26 +60,38 @@ func Redirects() map[rewrite.ImportName]rewrite.ImportName {
 	}
 }
 
+// Prepared is a module that can be stopped. It comes from [Prepare], in this or
+// in an earlier process.
+type Prepared struct {
+	Code    []byte
+	Quantum int32 // units of fuel between two yields
+}
+
 // Prepare makes a module stoppable: it puts polls into its code, bounds its
-// tables and gives unsafe imports other names. The engine must have accepted
-// wasm before.
-func Prepare(wasm []byte, redirect map[rewrite.ImportName]rewrite.ImportName) ([]byte, error) {
+// tables and gives unsafe imports other names. The engine judges wasm before it
+// is touched: a module with an index one too high would otherwise become valid by
+// what we append.
+func Prepare(ctx context.Context, wasm []byte, redirect map[rewrite.ImportName]rewrite.ImportName) (Prepared, error) {
+	if err := validate(ctx, wasm); err != nil {
+		return Prepared{}, err
+	}
 	m, err := rewrite.Decode(wasm)
 	if err != nil {
-		return nil, err
+		return Prepared{}, err
 	}
 	for _, im := range m.Imports() {
 		if im.Module == Guarded {
-			return nil, tool.Errorf(tool.InvalidModule, "the module imports %q, which is the host's own", Guarded)
+			return Prepared{}, tool.Errorf(tool.InvalidModule, "the module imports %q, which is the host's own", Guarded)
 		}
 	}
-	if _, err := rewrite.Instrument(m, rewrite.Plan{Countdown: true, Redirect: redirect, DropDebug: true}); err != nil {
-		return nil, err
+	info, err := rewrite.Instrument(m, rewrite.Plan{Countdown: true, Redirect: redirect, DropDebug: true})
+	if err != nil {
+		return Prepared{}, err
 	}
 	for _, im := range m.Imports() {
 		if to, ok := redirect[im.ImportName]; ok {
-			return nil, fmt.Errorf("wasihost: %v was not redirected to %v", im.ImportName, to)
+			return Prepared{}, fmt.Errorf("wasihost: %v was not redirected to %v", im.ImportName, to)
 		}
 	}
-	return m.Encode(), nil
+	return Prepared{m.Encode(), info.Quantum}, nil
 }
