@@ -32,6 +32,16 @@ func Block(s string) string { return escape(s, true, true) }
 // what stands beside them, are named too.
 func Inline(s string) string { return escape(s, false, false) }
 
+// Clean returns s if it holds no character that [Inline] would name for its
+// own sake, else Inline of it: for text that another process has made safe
+// already, and should not be trusted to.
+func Clean(s string) string {
+	if plain(s) || !strings.ContainsFunc(s, func(r rune) bool { return invisible(r) || isRightToLeft(r) }) {
+		return s
+	}
+	return Inline(s)
+}
+
 // command is a text that will run: line feeds stay, and the order of what is
 // shown is the order of what is run.
 func command(s string) string { return escape(s, true, false) }

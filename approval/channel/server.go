@@ -1,0 +1,323 @@
+package channel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/approval/show"
+)
+
+// Options of a [Server].
+type Options struct {
+	About    About       // what visitors are told; PID and Start are filled in
+	Sessions Sessions    // nil: [NoSessions]
+	Attended func() bool // whether somebody is expected to answer here; nil: never
+}
+
+// Server is one runtime's end of the channel, and an approver: what it is
+// offered waits here until a person answers from another terminal. It is safe
+// for concurrent use; none of its methods waits for a visitor.
+type Server struct {
+	o        Options
+	self     proc
+	uid      int
+	dir      string
+	folder   *folder
+	name     string
+	listener *net.UnixListener
+	served   sync.WaitGroup
+
+	// Tests see their own processes.
+	read table
+
+	mu      sync.Mutex
+	waiting map[string]*pending
+	order   uint64
+	visits  map[*visit]struct{}
+	closed  bool
+}
+
+// pending is a request that waits here.
+type pending struct {
+	request approval.Request
+	answer  approval.Answer
+	order   uint64
+}
+
+var _ approval.Presence = (*Server)(nil)
+
+// Listen opens a socket in dir (see [Folder]), which is made if it is missing.
+// It fails with errors.ErrUnsupported where the system cannot say who connects.
+func Listen(dir string, o Options) (*Server, error) {
+	if !supported {
+		return nil, fmt.Errorf("the channel for approvals: %w", errors.ErrUnsupported)
+	}
+	if o.Sessions == nil {
+		o.Sessions = NoSessions{}
+	}
+	self, err := readProc(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("the channel for approvals: %w", err)
+	}
+	o.About.PID, o.About.Start = self.PID, self.Start
+	s := &Server{o: o, self: self, uid: os.Geteuid(), dir: dir, read: readProc, name: socketName(self.Process), waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
+	if s.folder, err = openFolder(dir, true); err != nil {
+		return nil, fmt.Errorf("the channel for approvals: %w", err)
+	}
+	if s.listener, err = s.listen(); err != nil {
+		s.folder.close()
+		return nil, fmt.Errorf("the channel for approvals: %w", err)
+	}
+	s.served.Go(s.accept)
+	return s, nil
+}
+
+func (s *Server) listen() (*net.UnixListener, error) {
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: s.folder.address(s.name)})
+	if err != nil {
+		return nil, err
+	}
+	ln.SetUnlinkOnClose(false) // done below the opened folder
+	if err := s.folder.protect(s.name); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// Offer puts a request on the list. It never waits.
+func (s *Server) Offer(r approval.Request, answer approval.Answer) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order++
+	s.waiting[r.Ticket] = &pending{r, answer, s.order}
+	s.tell()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, r.Ticket)
+		s.tell()
+	}
+}
+
+// Attended is what Options say: the list itself answers nothing.
+func (s *Server) Attended() bool { return s.o.Attended != nil && s.o.Attended() }
+
+// Close ends all visits and removes the socket. What still waits can be
+// answered by other approvers only.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	err := errors.Join(s.listener.Close(), s.folder.remove(s.name))
+	for v := range s.visits {
+		v.conn.Close()
+	}
+	s.mu.Unlock()
+	s.served.Wait()
+	s.folder.close()
+	return err
+}
+
+// tell wakes the visitors that watch. The caller holds mu.
+func (s *Server) tell() {
+	for v := range s.visits {
+		select {
+		case v.changed <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+}
+
+// list is everything that waits, oldest first.
+func (s *Server) list() []Waiting {
+	s.mu.Lock()
+	all := make([]*pending, 0, len(s.waiting))
+	for _, p := range s.waiting {
+		all = append(all, p)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *pending) int { return int(a.order) - int(b.order) })
+	out := make([]Waiting, 0, len(all))
+	for _, p := range all[:min(len(all), maxListed)] {
+		r := p.request
+		out = append(out, Waiting{
+			Ticket: r.Ticket, CallID: r.CallID, Session: r.Session, Tool: r.Tool, Source: r.Source, Effects: r.Effects,
+			Input: r.Input, Binding: r.Preview.Binding, Summary: show.Summary(r), Expires: r.Expires, MaySave: r.Offer != nil,
+		})
+	}
+	return out
+}
+
+func (s *Server) find(ticket string) (*pending, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.waiting[ticket]
+	if p == nil {
+		return nil, ErrNoSuch
+	}
+	return p, nil
+}
+
+// answer hands a visitor's decision to the desk.
+func (s *Server) answer(v *visit, m message) error {
+	p, err := s.find(m.Ticket)
+	if err != nil {
+		return err
+	}
+	if m.Binding != p.request.Preview.Binding {
+		return ErrChanged
+	}
+	if m.Verdict != approval.Allow && m.Verdict != approval.Deny {
+		return fmt.Errorf("%w: the verdict is neither allow nor deny", errBad)
+	}
+	if v.peer.tty == 0 {
+		return fmt.Errorf("%w: it has no controlling terminal, so nobody sits there", ErrRefused)
+	}
+	how := "cli"
+	if m.Channel == "watch" {
+		how = m.Channel
+	}
+	return p.answer(approval.Decision{Verdict: m.Verdict, Reason: m.Reason, By: v.user, Channel: how, Save: m.Save.rule()})
+}
+
+// vet finds out who connected, and refuses whoever is not the user or is not
+// a human.
+func (s *Server) vet(c *net.UnixConn) (proc, error) {
+	who, err := callerOf(c)
+	defer who.release()
+	if err != nil {
+		return proc{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if who.uid != s.uid {
+		return proc{}, fmt.Errorf("%w: it is another user's", ErrRefused)
+	}
+	line, err := lineage(s.read, who.pid)
+	if err != nil {
+		return proc{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	h := newHousehold(s.self.confinement, s.o.Sessions, s.runtimes())
+	if why := h.refuse(line); why != "" {
+		return proc{}, fmt.Errorf("%w: %s", ErrRefused, why)
+	}
+	// Last: all of it was read of the process that connected.
+	if !who.alive() {
+		return proc{}, fmt.Errorf("%w: %w", ErrRefused, errGone)
+	}
+	return line[0], nil
+}
+
+// runtimes are this one and all others that have a socket in the folder.
+func (s *Server) runtimes() []Process {
+	all := []Process{s.self.Process}
+	names, err := s.folder.sockets()
+	if err != nil {
+		return all
+	}
+	for _, name := range names {
+		if p, ok := owner(name); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// accept takes visitors. The check of a visitor takes well under a millisecond
+// and waits for nothing, so it is done here: who is refused costs no slot.
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.AcceptUnix()
+		if err != nil {
+			if s.isClosed() {
+				return
+			}
+			time.Sleep(acceptPause) // out of descriptors: others must give some back
+			continue
+		}
+		peer, err := s.vet(c)
+		if err != nil {
+			refuse(c, err)
+			continue
+		}
+		v := &visit{server: s, conn: c, peer: peer, user: userName(s.uid), changed: make(chan struct{}, 1), since: time.Now()}
+		if !s.admit(v) {
+			refuse(c, ErrBusy)
+			continue
+		}
+		s.served.Go(v.serve)
+	}
+}
+
+// acceptPause is how long a server that is out of descriptors waits.
+const acceptPause = 50 * time.Millisecond
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// maxVisits bounds the visitors of one runtime. The one that said nothing for
+// the longest time goes when another comes, so that visitors which only hold
+// their places keep nobody out.
+const maxVisits = 32
+
+func (s *Server) admit(v *visit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if len(s.visits) >= maxVisits {
+		var oldest *visit
+		for other := range s.visits {
+			if oldest == nil || other.since.Before(oldest.since) {
+				oldest = other
+			}
+		}
+		oldest.conn.Close()
+		delete(s.visits, oldest)
+	}
+	s.visits[v] = struct{}{}
+	return true
+}
+
+func (s *Server) leave(v *visit) {
+	v.conn.Close()
+	s.mu.Lock()
+	delete(s.visits, v)
+	s.mu.Unlock()
+}
+
+// refuse tells a visitor why it is sent away. The words fit into the socket's
+// buffer, so nothing waits; a visitor that does not read them loses them.
+func refuse(c *net.UnixConn, err error) {
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	if line, e := json.Marshal(greeting{Wasmtools: protocol, Version: version, Error: failed(err)}); e == nil {
+		_, _ = c.Write(append(line, '\n'))
+	}
+	c.Close()
+}
+
+// userName is what evidence calls the person.
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(uid)
+}
+
+// User is the name of the user that this process runs as.
+func User() string { return userName(os.Geteuid()) }
