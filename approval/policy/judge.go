@@ -2,9 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/wasmtools/wasmtools/approval/shell"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -12,6 +14,15 @@ import (
 type Site struct {
 	Now  time.Time // for rules that expire; zero: rules that allow and expire do not hold
 	Fold bool      // the file system does not tell upper from lower case
+
+	Root string   // real path of the workspace
+	Home string   // the user's home folder; "" if there is none
+	Path []string // the folders in which programs are looked up
+	FS   shell.FS // what shell texts are held against; nil: nothing is on the disk
+
+	// Listed looks a file of a command up in the lists of protected and secret
+	// paths; the path is as in [Target]. Nil: nothing is listed.
+	Listed func(path string) (rule string, secret bool)
 }
 
 // withEffects are those that need somebody's yes.
@@ -32,6 +43,7 @@ const (
 // equal verdicts, and no argument makes it fail. It is safe for concurrent use.
 func Judge(p Policy, c Call, s Site) Verdict {
 	j := &judge{policy: p, call: c, site: s}
+	j.call.Input = c.input()
 	j.findParts()
 	for i := range j.parts { // what follows only makes it stricter
 		j.permit(&j.parts[i])
@@ -49,24 +61,28 @@ type judge struct {
 	call   Call
 	site   Site
 	parts  []part
+
+	text shell.Result     // of a command
+	from map[string]*Rule // where its patterns come from
 }
 
 type kind uint8
 
 const (
-	aBare kind = iota // nothing but the call itself
-	aPath
-	anyPath // files that nobody knows
+	aPath   kind = iota
+	anyPath      // files that nobody knows
 	aHost
 	anyHost
 	aCommand
 	anyProgram // it runs something, and not by a shell text
+	aBare      // nothing but the call itself
 )
 
 // part is one thing of a call that has to be allowed.
 type part struct {
 	kind   kind
 	target Target
+	job    bool // a change that is the job of a command which a rule names
 	host   string
 
 	decision Decision // "" until something spoke of it
@@ -93,9 +109,6 @@ func (p *part) String() string {
 	return "the call"
 }
 
-// known reports whether p is something that a rule can be held against.
-func (p *part) known() bool { return p.kind != anyPath && p.kind != anyHost && p.kind != anyProgram }
-
 func (p *part) set(d Decision, r Ref, format string, args ...any) {
 	if p.decision == "" || d.rank() > p.decision.rank() {
 		p.decision, p.rule, p.why = d, r, fmt.Sprintf(format, args...)
@@ -116,18 +129,19 @@ func (j *judge) findParts() {
 	for _, t := range c.Targets {
 		j.parts = append(j.parts, part{kind: aPath, target: t})
 	}
-	if c.Effects.Any(tool.Writes|tool.Destroys) && len(c.Targets) == 0 {
+	if c.Command == nil && c.Effects.Any(tool.Writes|tool.Destroys) && len(c.Targets) == 0 {
 		j.parts = append(j.parts, part{kind: anyPath})
 	}
 	for _, h := range c.Hosts {
 		j.parts = append(j.parts, part{kind: aHost, host: h})
 	}
-	if c.Effects.Has(tool.UsesNetwork) && len(c.Hosts) == 0 {
+	if c.Command == nil && c.Effects.Has(tool.UsesNetwork) && len(c.Hosts) == 0 {
 		j.parts = append(j.parts, part{kind: anyHost})
 	}
 	switch {
 	case c.Command != nil:
 		j.parts = append(j.parts, part{kind: aCommand})
+		j.judgeCommand()
 	case c.Effects.Has(tool.Executes):
 		j.parts = append(j.parts, part{kind: anyProgram})
 	}
@@ -140,6 +154,9 @@ func (j *judge) findParts() {
 func (j *judge) limit(p *part) {
 	if j.policy.Mode == ModePlan && (j.call.Effects.Any(withEffects) || p.kind == aPath && p.target.Verb != Read) {
 		p.fix(Deny, j.mode(), "nothing with effects happens in plan mode")
+	}
+	if p.kind == aPath && p.target.Secret {
+		p.fix(Deny, builtIn(ruleSecret+":"+p.target.List), "the path is on the list of secrets")
 	}
 	if p.kind == aCommand && j.call.Command.profile() == ProfileNone && !j.policy.Unsandboxed {
 		p.fix(Deny, builtIn(ruleUnsandboxed), "commands outside the sandbox are switched off")
@@ -160,40 +177,54 @@ func (j *judge) mode() Ref {
 
 // forbid holds a rule that asks or denies against the parts.
 func (j *judge) forbid(r *Rule) {
-	if r.Decision == Allow || !j.holds(r) || !j.fitsCall(r) {
+	commands := len(r.Commands)+len(r.Exact) > 0
+	switch {
+	case r.Decision == Allow || !j.holds(r) || !j.fitsCall(r):
 		return
-	}
-	if !r.partial() {
+	case commands && len(r.Paths)+len(r.Hosts) == 0 && j.call.Command != nil:
+		return // package shell has held it against the text
+	case !r.partial():
 		for i := range j.parts {
-			j.parts[i].fix(r.Decision, r.Ref(), "%s", r.why())
+			j.parts[i].fix(r.decision(), r.Ref(), "%s", r.why())
 		}
 		return
 	}
-	fits := make([]hostFit, len(j.parts))
-	best := map[kind]hostFit{}
+	fits := make([]fit, len(j.parts))
+	var best [aBare + 1]fit
 	for i := range j.parts {
 		p := &j.parts[i]
 		fits[i] = j.touches(r, p)
-		if k := p.group(); fits[i] > best[k] {
-			best[k] = fits[i]
-		}
+		best[p.group()] = max(best[p.group()], fits[i])
 	}
 	// Every kind of criterion has to fit something; if one only may, it is asked.
 	sure := covers
-	for k, criterion := range map[kind]int{aPath: len(r.Paths), aHost: len(r.Hosts), aCommand: len(r.Commands)} {
-		if criterion > 0 {
-			sure = min(sure, best[k])
-		}
+	if len(r.Paths) > 0 {
+		sure = min(sure, best[aPath])
+	}
+	if len(r.Hosts) > 0 {
+		sure = min(sure, best[aHost])
+	}
+	if commands {
+		sure = min(sure, best[aCommand])
 	}
 	for i := range j.parts {
 		p := &j.parts[i]
 		switch min(sure, fits[i]) {
 		case covers:
-			p.fix(r.Decision, r.Ref(), "%s", r.why())
+			p.fix(r.decision(), r.Ref(), "%s", r.why())
 		case overlaps:
 			p.fix(Ask, r.Ref(), "the rule may be meant: it cannot be held against %s", p)
 		}
 	}
+}
+
+// decision is what a rule that does not allow says. What is none of the three
+// is a denial.
+func (r *Rule) decision() Decision {
+	if r.Decision == Ask {
+		return Ask
+	}
+	return Deny
 }
 
 // group is the kind of criterion that p is held against.
@@ -210,7 +241,7 @@ func (p *part) group() kind {
 }
 
 // touches says whether p is what a rule with paths, hosts or commands is about.
-func (j *judge) touches(r *Rule, p *part) hostFit {
+func (j *judge) touches(r *Rule, p *part) fit {
 	switch p.group() {
 	case aPath:
 		switch {
@@ -221,24 +252,28 @@ func (j *judge) touches(r *Rule, p *part) hostFit {
 			return covers
 		}
 	case aHost:
-		fit := apart
+		best := apart
 		for _, h := range r.Hosts {
 			if p.kind == anyHost {
 				return overlaps
 			}
-			fit = max(fit, fitHost(h, p.host))
+			best = max(best, fitHost(h, p.host))
 		}
-		return fit
+		return best
 	case aCommand:
-		if len(r.Commands) > 0 {
+		switch {
+		case len(r.Commands)+len(r.Exact) == 0:
+		case p.kind == anyProgram:
 			return overlaps
+		case j.fitsCommand(r):
+			return covers
 		}
 	}
 	return apart
 }
 
 // partial reports whether r is about parts of a call only.
-func (r *Rule) partial() bool { return len(r.Paths)+len(r.Hosts)+len(r.Commands) > 0 }
+func (r *Rule) partial() bool { return len(r.Paths)+len(r.Hosts)+len(r.Commands)+len(r.Exact) > 0 }
 
 func (r *Rule) why() string {
 	if r.Reason != "" {
@@ -252,6 +287,10 @@ func (r *Rule) why() string {
 
 // permit finds what allows p, or says that nothing does.
 func (j *judge) permit(p *part) {
+	if p.kind == aCommand {
+		j.permitCommand(p)
+		return
+	}
 	for i := range j.policy.Rules {
 		r := &j.policy.Rules[i]
 		if r.Decision == Allow && j.holds(r) && j.fitsCall(r) && j.allows(r, p) {
@@ -259,23 +298,21 @@ func (j *judge) permit(p *part) {
 			return
 		}
 	}
-	edits := j.policy.Mode == ModeAllowEdits
 	t := p.target
+	edits := j.policy.Mode == ModeAllowEdits && slices.Contains([]tool.Source{tool.Builtin, tool.Native, tool.Installed}, j.call.Source)
 	switch {
-	case p.kind == aPath && t.Secret:
-		p.set(Deny, builtIn(ruleSecret+":"+t.List), "the path is on the list of secrets")
 	case p.kind == aPath && t.List != "" && t.Verb != Read:
 		p.set(Ask, builtIn(ruleProtected+":"+t.List), "the path is on the list of protected paths, and no rule names it")
 	case p.kind == aPath && t.Verb == Read && !outside(t.Path):
 		p.set(Allow, builtIn(ruleReads), "reading inside the workspace needs no question")
-	case p.kind == aPath && edits && !outside(t.Path) && t.Verb != Erase && j.call.Source != tool.MCP && j.call.Source != tool.Host:
+	case p.kind == aPath && p.job && !outside(t.Path):
+		p.set(Allow, builtIn(ruleCommand), "it is the job of a command that is judged by itself")
+	case p.kind == aPath && edits && !outside(t.Path) && t.Verb != Erase:
 		p.set(Allow, j.mode(), "changes of files need no question in this mode")
 	case p.kind == aBare && !j.call.Effects.Any(withEffects) && (j.call.Source != tool.MCP || j.call.Trusted):
 		p.set(Allow, builtIn(ruleReads), "a call without effects needs no question")
 	case p.kind == aBare && !j.call.Effects.Any(withEffects):
 		p.set(Ask, builtIn(ruleDefault), "an upstream server's own word that this has no effects does not count")
-	case p.kind == aCommand && j.call.Command.profile() == ProfileNone:
-		p.set(Ask, builtIn(ruleUnsandboxed), "outside the sandbox every command is asked about, unless a rule names the profile")
 	default:
 		p.set(Ask, builtIn(ruleDefault), "no rule allows %s", p)
 	}
@@ -288,14 +325,14 @@ func (j *judge) allows(r *Rule, p *part) bool {
 	whole := !r.partial()
 	switch p.kind {
 	case aPath:
-		listed := p.target.Secret || p.target.List != "" && p.target.Verb != Read
+		listed := p.target.List != "" && p.target.Verb != Read
 		switch {
 		case len(r.Paths) > 0:
 			return j.fitsPath(r, p.target.Path) && (!listed || r.names(p.target))
 		case listed: // exactly this call, with the list's rule named
 			return whole && len(r.Inputs) > 0 && r.names(p.target)
 		}
-		return whole && !outside(p.target.Path)
+		return whole && (!outside(p.target.Path) || len(r.Inputs) > 0)
 	case aHost:
 		for _, h := range r.Hosts {
 			if fitHost(h, p.host) == covers {
@@ -303,8 +340,6 @@ func (j *judge) allows(r *Rule, p *part) bool {
 			}
 		}
 		return whole
-	case aCommand:
-		return false
 	}
 	return whole
 }

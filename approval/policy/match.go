@@ -10,8 +10,11 @@ import (
 	"github.com/wasmtools/wasmtools/tool"
 )
 
-// holds reports whether r is in force: not expired, and under this profile.
+// holds reports whether r is in force: here, now, and under this profile.
 func (j *judge) holds(r *Rule) bool {
+	if len(r.Workspaces) > 0 && !slices.Contains(r.Workspaces, j.site.Root) {
+		return false
+	}
 	if !r.Expires.IsZero() {
 		known := !j.site.Now.IsZero()
 		if known && !j.site.Now.Before(r.Expires) {
@@ -117,30 +120,30 @@ func escapeGlob(path string) string {
 	return b.String()
 }
 
-// hostFit says how the host of a rule stands to what a call may talk to, which
-// may itself be a pattern.
-type hostFit uint8
+// fit says how a criterion stands to a part of a call, which may itself be a
+// pattern or not be known.
+type fit uint8
 
 const (
-	apart    hostFit = iota
-	overlaps         // some of what the call may talk to
-	covers           // all of it
+	apart    fit = iota
+	overlaps     // it may be meant, or is in part
+	covers
 )
 
-func fitHost(rule, call string) hostFit {
+func fitHost(rule, call string) fit {
 	rh, rp := splitHost(rule)
 	ch, cp := splitHost(call)
-	fit := fitHostName(rh, ch)
+	best := fitHostName(rh, ch)
 	switch {
 	case rp == "" || rp == cp:
-		return fit
+		return best
 	case cp == "": // the call may use any port, the rule is for one
-		return min(fit, overlaps)
+		return min(best, overlaps)
 	}
 	return apart
 }
 
-func fitHostName(rule, call string) hostFit {
+func fitHostName(rule, call string) fit {
 	ruleBelow, ruleWild := strings.CutPrefix(rule, "*")
 	callBelow, callWild := strings.CutPrefix(call, "*")
 	switch {

@@ -123,6 +123,13 @@ type Rule struct {
 	// without them.
 	Commands [][]string
 
+	// Exact are patterns of all words: they fit a simple command of exactly these
+	// words, whatever options are among them.
+	Exact [][]string
+
+	// Workspaces are the real paths of the roots for which the rule holds.
+	Workspaces []string
+
 	// Profiles are sandbox profiles of the terminal. A rule that allows and names
 	// none does not hold under profile "none".
 	Profiles []string
@@ -148,7 +155,10 @@ func (r *Rule) Ref() Ref { return Ref{r.Name, r.Origin, r.ID} }
 // of the file with the line.
 func (r Ref) String() string {
 	s := tool.QuotePath(r.Name)
-	if r.File == "" {
+	switch {
+	case r.Layer == BuiltIn && r.File == "":
+		return s + " (built in)"
+	case r.File == "":
 		return s
 	}
 	file := r.File[strings.LastIndexAny(r.File, `/\`)+1:]

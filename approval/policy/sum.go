@@ -2,9 +2,15 @@ package policy
 
 import (
 	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
+
+// saved is how long a rule holds that is offered for saving.
+const saved = 30 * 24 * time.Hour
 
 // sum makes the verdict of the parts.
 func (j *judge) sum() Verdict {
@@ -18,14 +24,18 @@ func (j *judge) sum() Verdict {
 		if p.decision.rank() > j.parts[decisive].decision.rank() {
 			decisive = i
 		}
-		v.Findings = append(v.Findings, Finding{p.String(), p.decision, p.rule, p.why})
-		t := p.target
-		if p.decision != Allow && (t.Secret || t.List != "" && t.Verb != Read) {
+		if p.kind == aCommand {
+			v.Findings = append(v.Findings, j.commandFindings(p)...)
+		} else {
+			v.Findings = append(v.Findings, Finding{p.String(), p.decision, p.rule, p.why})
+		}
+		if p.decision != Allow && p.listed() {
 			v.InPerson = true
 		}
 	}
-	if c := j.call.Command; c != nil && c.profile() == ProfileNone {
-		v.InPerson = true
+	if c := j.call.Command; c != nil {
+		v.Plan = j.text.Plan
+		v.InPerson = v.InPerson || c.profile() == ProfileNone
 	}
 	d := &j.parts[decisive]
 	v.Decision, v.Rule, v.Reason = d.decision, d.rule, d.why
@@ -35,62 +45,102 @@ func (j *judge) sum() Verdict {
 	return v
 }
 
+// listed reports whether p is on a list that its verb is held against.
+func (p *part) listed() bool {
+	return p.kind == aPath && (p.target.Secret || p.target.List != "" && p.target.Verb != Read)
+}
+
 // offer finds the smallest rule that would allow the call, and one to save.
 func (j *judge) offer(v *Verdict) {
+	c := &j.call
+	r := Rule{Decision: Allow, Tools: []string{c.Tool}}
+	if c.Source != "" {
+		r.Sources = []tool.Source{c.Source}
+	}
+	if c.Module != "" {
+		r.Modules = []tool.Digest{c.Module}
+	}
+	unknown := false
 	for i := range j.parts {
-		if p := &j.parts[i]; p.fixed != nil {
+		p := &j.parts[i]
+		if p.fixed != nil {
 			v.Instead = j.instead(p)
 			return
 		}
-	}
-	c := &j.call
-	input := c.Input
-	if input == "" && c.Arguments != nil {
-		input = tool.DigestOf(c.Arguments)
-	}
-	save := Rule{Name: "allow " + c.Tool, Decision: Allow, Tools: []string{c.Tool}}
-	if c.Source != "" {
-		save.Sources = []tool.Source{c.Source}
-	}
-	if c.Module != "" {
-		save.Modules = []tool.Digest{c.Module}
-	}
-	unknown := slices.ContainsFunc(j.parts, func(p part) bool { return !p.known() && p.decision != Allow })
-	for i := range j.parts {
-		p := &j.parts[i]
-		if p.decision == Allow {
-			continue
-		}
-		switch {
-		case p.kind == aPath && unknown:
-			if p.target.List != "" {
-				add(&save.Protected, p.target.List)
-			}
-		case p.kind == aPath:
-			add(&save.Paths, escapeGlob(p.target.Path))
-		case p.kind == aHost && !unknown:
-			add(&save.Hosts, p.host)
-		case p.kind == aCommand:
-			v.Instead = "the command cannot be allowed by a rule"
+		if p.kind == aPath && p.decision != Allow && !utf8.ValidString(p.target.Path) {
+			v.Instead = "no rule can name this path, which is not UTF-8"
 			return
 		}
+		unknown = unknown || p.decision != Allow && (p.kind == anyPath || p.kind == anyHost || p.kind == anyProgram)
 	}
-	smallest := save
-	if input != "" {
-		smallest.Inputs = []tool.Digest{input}
-		v.Smallest = &smallest
+	for i := range j.parts {
+		p := &j.parts[i]
+		switch {
+		case p.decision == Allow:
+		case p.kind == aCommand:
+			if len(j.text.Suggest) == 0 {
+				v.Instead = "no rule can allow this: " + p.why
+				return
+			}
+			r.Profiles = []string{c.Command.profile()}
+			for _, s := range j.text.Suggest {
+				if s.Exact {
+					r.Exact = append(r.Exact, s.Words)
+				} else {
+					r.Commands = append(r.Commands, s.Words)
+				}
+			}
+		case p.kind == aPath && unknown:
+			if p.listed() {
+				add(&r.Protected, p.target.List)
+			}
+		case p.kind == aPath:
+			add(&r.Paths, escapeGlob(p.target.Path))
+		case p.kind == aHost && !unknown:
+			add(&r.Hosts, p.host)
+		}
 	}
-	if !unknown {
-		v.Save = &save
+	smallest := r
+	smallest.Name = "this call of " + c.Tool
+	smallest.Inputs = []tool.Digest{c.Input}
+	v.Smallest = &smallest
+	if unknown && len(r.Protected) > 0 {
+		return // without its digest the rule would allow too much
 	}
+	r.Name = "saved for " + c.Tool
+	if j.site.Root != "" {
+		r.Workspaces = []string{j.site.Root}
+	}
+	if !j.site.Now.IsZero() {
+		r.Expires = j.site.Now.Add(saved).UTC().Truncate(24 * time.Hour)
+	}
+	r.Origin.Layer = Saved
+	r.ID = r.id()
+	v.Save = &r
 }
 
+// input is the digest of the canonical arguments; none are {}.
+func (c *Call) input() tool.Digest {
+	switch {
+	case c.Input != "":
+		return c.Input
+	case c.Arguments == nil:
+		return tool.DigestOf([]byte("{}"))
+	}
+	return tool.DigestOf(c.Arguments)
+}
+
+// instead says what a person could change where no rule that allows helps.
 func (j *judge) instead(p *part) string {
 	switch r := *p.fixed; {
-	case r.Layer == BuiltIn && r.Name == ruleUnsandboxed:
+	case r == builtIn(ruleUnsandboxed):
 		return "no rule can allow this; set allow_unsandboxed = true in [terminal] of your configuration"
 	case r == j.mode():
-		return "no rule can allow this; the mode has to change ([approvals] mode)"
+		return "no rule can allow this; change mode in [approvals] of your configuration"
+	case r.Layer == BuiltIn && strings.HasPrefix(r.Name, ruleSecret+":"):
+		return "no rule can allow this; add " + quote(escapeGlob(p.target.Path)) + " to allow_read in [workspace] of your configuration"
+	case r.Layer == BuiltIn:
+		return "no rule can allow this: " + p.why
 	}
 	return "no rule that allows can help, because the strictest one wins; change or remove " + p.fixed.String()
 }

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"strconv"
+
+	"github.com/wasmtools/wasmtools/approval/shell"
 )
 
 // Verdict is what Judge found.
@@ -22,6 +24,11 @@ type Verdict struct {
 	// what changes from call to call (content, operands). Nil if none is offered,
 	// as for a shell, an interpreter or a wrapper.
 	Save *Rule
+
+	// Plan is what to run instead of the text of a command: what was judged. It is
+	// nil for other calls, and for a text that cannot be read for certain; such a
+	// text may run as it is only if a person has seen it.
+	Plan *shell.Plan
 
 	// InPerson says that only a person at the human's own channel may answer: the
 	// call touches a protected path or leaves the sandbox. A blanket yes and an
