@@ -300,3 +300,21 @@ func exactNumber(n json.Number) (any, error) {
 	}
 	return f, nil
 }
+
+// checker returns the argument checker of d, made at its first use.
+func (s *space) checker(d tool.Definition) (*argumentChecker, error) {
+	type made struct {
+		input string
+		c     *argumentChecker
+		err   error
+	}
+	if v, ok := s.checks.Load(d.Name); ok && v.(made).input == string(d.Input) {
+		return v.(made).c, v.(made).err
+	}
+	c, err := newArgumentChecker(d.Input)
+	if err != nil {
+		err = tool.Errorf(tool.InvalidModule, "%s has no usable input schema", d.Name).Because(err)
+	}
+	s.checks.Store(d.Name, made{string(d.Input), c, err})
+	return c, err
+}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/approval/policy"
 	"github.com/wasmtools/wasmtools/catalog"
+	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
 	"github.com/wasmtools/wasmtools/hostfuncs/kvstore"
@@ -43,10 +45,18 @@ type Options struct {
 	// ApprovalTTL bounds how long a ticket waits; 0 means [approval.TTL].
 	ApprovalTTL time.Duration
 
+	// Rules keeps rules that a person saves with an answer; nil means that none
+	// can be saved.
+	Rules RuleKeeper
+
 	// StateDir and CacheDir hold locks, keys and what modules keep, and compiled
 	// modules. Empty means that locks hold only within this process, that nothing
 	// is kept, and that every process compiles anew.
 	StateDir, CacheDir string
+
+	// Private are more folders of this program, and files, that no tool may see
+	// even if they lie in a workspace: its configuration, its sockets.
+	Private []string
 
 	// HTTP fetches for tools that were granted hosts. Nil means this package's
 	// own client, which checks every address on every hop, with Secrets.
@@ -74,6 +84,30 @@ type Options struct {
 type Workspace struct {
 	Name string // "" means "default"
 	Dir  string
+
+	// Policy gives the rules that calls are judged by; it is asked at every call,
+	// so that a file that changed can tighten what holds. It must be fast and safe
+	// for concurrent use. Nil means no rules: reading is allowed, everything else
+	// is asked about, and tickets wait for [Runtime.Decide].
+	Policy func() policy.Policy
+
+	// Evidence takes the record of what happens here; nil keeps none. See package
+	// evidence for the one that can be verified.
+	Evidence evidence.Sink
+
+	// DenyRead and Protect add to the built-in lists of secret and of protected
+	// paths, AllowRead takes paths off the former; see package workspace.
+	DenyRead, Protect, AllowRead []workspace.Rule
+}
+
+// RuleKeeper keeps the rules that a person saves with an answer. It must be
+// safe for concurrent use.
+type RuleKeeper interface {
+	// Offer gives the rule in the form in which it would be saved, to be shown
+	// first. It returns false if it cannot be saved.
+	Offer(policy.Rule) (approval.Rule, bool)
+	// Save keeps a rule that was offered and that d agreed to.
+	Save(approval.Rule, approval.Decision) error
 }
 
 // Module is a module given by its bytes, with the grants of its tools. A tool
@@ -110,6 +144,8 @@ type Runtime struct {
 	core    runtime.Module
 	sources []catalog.Source
 	spaces  []*space
+	rules   RuleKeeper
+	notice  func(string)
 	turns   atomic.Uint64
 	calls   atomic.Uint64
 }
@@ -119,7 +155,12 @@ type space struct {
 	name    string
 	files   *workspace.Workspace
 	sources []catalog.Source
-	checks  sync.Map // tool name -> checkerFor
+
+	policy   func() policy.Policy
+	evidence evidence.Sink
+
+	checks      sync.Map // tool name -> argument checker
+	definitions sync.Map // tool name -> digest of its definition
 }
 
 // Open opens the workspaces and reads the modules' manifests. It compiles
@@ -133,6 +174,11 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		session: newID(),
 		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
 		sources: o.Sources,
+		rules:   o.Rules,
+		notice:  o.Notice,
+	}
+	if r.notice == nil {
+		r.notice = func(string) {}
 	}
 	opened := false
 	defer func() {
@@ -165,7 +211,13 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		o.Env = os.LookupEnv
 	}
 	for _, w := range o.Workspaces {
-		s := &space{name: w.Name}
+		s := &space{name: w.Name, policy: w.Policy, evidence: w.Evidence}
+		if s.policy == nil {
+			s.policy = func() policy.Policy { return policy.Policy{Headless: policy.HeadlessQueue} }
+		}
+		if s.evidence == nil {
+			s.evidence = evidence.Discard{}
+		}
 		if s.name == "" {
 			s.name = "default"
 		}
@@ -174,7 +226,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				return nil, fmt.Errorf("wasmtools: two workspaces are named %q", s.name)
 			}
 		}
-		s.files, err = workspace.Open(w.Dir, workspace.Options{StateDir: o.StateDir, Deny: []string{o.StateDir, o.CacheDir}})
+		s.files, err = workspace.Open(w.Dir, workspace.Options{
+			StateDir: o.StateDir, Deny: append([]string{o.StateDir, o.CacheDir}, o.Private...),
+			DenyRead: w.DenyRead, Protect: w.Protect, AllowRead: w.AllowRead,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -238,10 +293,12 @@ func requested(m manifest.Manifest) func(string) hostfuncs.Grant {
 	}
 }
 
-// Close stops running guests and closes the workspaces. Calls in flight end
-// with cancelled.
+// Close stops running guests, ends what waits for a decision, and closes the
+// workspaces. Calls in flight end with cancelled. Sinks of evidence are their
+// owner's to close, afterwards.
 func (r *Runtime) Close() error {
 	var errs []error
+	r.desk.Close()
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())
 	}
@@ -300,4 +357,24 @@ func (r *Runtime) Health() []Health {
 	}
 	cached, detail := r.engine.CacheState()
 	return append(list, Health{"cache", cached, detail})
+}
+
+// effects are those that somebody has to agree to.
+const effects = tool.Writes | tool.Destroys | tool.Executes | tool.UsesNetwork
+
+// definition is the digest of what a tool says about itself, computed once.
+func (s *space) definition(d tool.Definition) tool.Digest {
+	if len(d.Input) == 0 {
+		return "" // no such tool
+	}
+	type made struct {
+		input  string
+		digest tool.Digest
+	}
+	if v, ok := s.definitions.Load(d.Name); ok && v.(made).input == string(d.Input) {
+		return v.(made).digest
+	}
+	digest := evidence.DefinitionDigest(d)
+	s.definitions.Store(d.Name, made{string(d.Input), digest})
+	return digest
 }

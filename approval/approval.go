@@ -58,6 +58,13 @@ type Request struct {
 	// somebody else's program, such as an MCP client, must pass.
 	InPerson bool
 
+	// Told hears of every answer that counts, also of those that decide nothing;
+	// Lapsed hears that the ticket has ended without having been redeemed. Both
+	// may be nil. They are called from any goroutine, at most one at a time for
+	// one answer, and should not block.
+	Told   func(Decision)
+	Lapsed func()
+
 	// Frozen is whatever the caller needs to carry the call out later. The desk
 	// keeps it as long as the ticket and does not look at it.
 	Frozen any
@@ -132,12 +139,16 @@ func (f approverFunc) Offer(r Request, answer Answer) func() {
 }
 
 // Always is the approver that gives every request the same standing verdict.
-// It is what --approve all and --approve none are.
+// It is what --approve all and --approve none are. A blanket yes takes no part
+// in requests that have to be answered in person.
 func Always(v Verdict) Approver { return always(v) }
 
 type always Verdict
 
-func (a always) Offer(_ Request, answer Answer) func() {
+func (a always) Offer(r Request, answer Answer) func() {
+	if r.InPerson && Verdict(a) == Allow {
+		return nil // whoever gave a blanket yes did not mean this
+	}
 	_ = answer(Decision{
 		Verdict: Verdict(a), By: "the --approve flag", Channel: "mode", Standing: true,
 		Reason: "this runtime was started to refuse every change",

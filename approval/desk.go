@@ -22,6 +22,10 @@ var (
 	ErrNotOffered = errors.New("the rule is not the one that was offered")
 )
 
+// ErrUsed is what [Ticket.Redeem] answers to all but the first.
+var ErrUsed error = tool.Errorf(tool.ApprovalExpired, "the decision was used already").
+	WithNext("the call was carried out once, for whoever came first; look at what it changed before you call again")
+
 // Bounds on what waits at one desk. A model that asks for more gets busy.
 const (
 	maxTickets   = 256
@@ -58,15 +62,6 @@ func NewDesk(approvers []Approver, ttl time.Duration) *Desk {
 	}
 }
 
-// Attended reports whether the desk has anybody who can be expected to answer
-// now. Without, a caller answers approval_required instead of waiting.
-func (d *Desk) Attended() bool {
-	return slices.ContainsFunc(d.approvers, func(a Approver) bool {
-		p, ok := a.(Presence)
-		return !ok || p.Attended()
-	})
-}
-
 // Ticket is a frozen call that waits for a decision, or has one that was not
 // used yet.
 type Ticket struct {
@@ -81,7 +76,28 @@ type Ticket struct {
 	answered bool
 	redeemed bool
 	withdraw []func()
+	takers   []Approver // that were offered the request and take part
 	calls    asked
+}
+
+// Attended reports whether somebody takes part who can be expected to answer
+// now. Without, a caller answers approval_required instead of waiting.
+func (t *Ticket) Attended() bool {
+	t.desk.mu.Lock()
+	takers := t.takers
+	t.desk.mu.Unlock()
+	return slices.ContainsFunc(takers, func(a Approver) bool {
+		p, ok := a.(Presence)
+		return !ok || p.Attended()
+	})
+}
+
+// Queued reports whether an approver of the desk keeps the request for somebody
+// who may look at it later.
+func (t *Ticket) Queued() bool {
+	t.desk.mu.Lock()
+	defer t.desk.mu.Unlock()
+	return len(t.takers) > 0
 }
 
 // Request returns what was asked.
@@ -132,6 +148,7 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 		}
 		d.mu.Lock()
 		late := t.answered
+		t.takers = append(t.takers, a)
 		if !late {
 			t.withdraw = append(t.withdraw, w)
 		}
@@ -142,6 +159,28 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 		}
 	}
 	return t, nil
+}
+
+// Equal returns the open ticket that a call with these properties of r would
+// join: session, tool, module and input.
+func (d *Desk) Equal(r Request) (*Ticket, bool) {
+	d.mu.Lock()
+	withdraw := d.sweep()
+	t := d.open[key{r.Session, r.Tool, r.Module, r.Input}]
+	d.mu.Unlock()
+	run(withdraw)
+	return t, t != nil
+}
+
+// Close ends every ticket. Answers that come later get ErrExpired.
+func (d *Desk) Close() {
+	d.mu.Lock()
+	var withdraw []func()
+	for _, t := range d.tickets {
+		withdraw = append(withdraw, d.drop(t)...)
+	}
+	d.mu.Unlock()
+	run(withdraw)
 }
 
 // Decide answers the ticket named id from outside the approvers.
@@ -178,18 +217,26 @@ func (d *Desk) decide(t *Ticket, dec Decision, single bool) error {
 	case dec.Verdict == Pass || dec.Verdict == Later:
 		t.calls.note(dec, single)
 		d.mu.Unlock()
+		t.tell(dec)
 		return nil
 	case dec.Save != nil && (dec.Verdict != Allow || t.req.Offer == nil || *dec.Save != *t.req.Offer):
 		d.mu.Unlock()
 		return ErrNotOffered
 	}
 	t.answered, t.decision = true, dec
-	close(t.decided)
 	withdraw := t.withdraw
 	t.withdraw = nil
 	d.mu.Unlock()
+	t.tell(dec) // before anybody can act on it
+	close(t.decided)
 	run(withdraw)
 	return nil
+}
+
+func (t *Ticket) tell(dec Decision) {
+	if t.req.Told != nil {
+		t.req.Told(dec)
+	}
 }
 
 // Wait returns the decision. It ends early with the context's error, which
@@ -238,18 +285,18 @@ func (t *Ticket) Decision() (Decision, bool) {
 func (t *Ticket) Redeem(binding tool.Digest) error {
 	d := t.desk
 	d.mu.Lock()
+	used := t.redeemed
+	t.redeemed = true
 	withdraw := d.drop(t)
 	defer func() { run(withdraw) }()
 	defer d.mu.Unlock()
 	expired := !d.now().Before(t.req.Expires)
 	switch {
-	case t.redeemed:
-		return tool.Errorf(tool.ApprovalExpired, "the decision was used already")
+	case used:
+		return ErrUsed
 	case !t.answered || expired:
-		t.redeemed = true
 		return tool.Errorf(tool.ApprovalExpired, "the decision came too late")
 	}
-	t.redeemed = true
 	if t.decision.Verdict != Allow {
 		return Denied(t.decision)
 	}
@@ -257,6 +304,15 @@ func (t *Ticket) Redeem(binding tool.Digest) error {
 		return tool.Errorf(tool.ApprovalMismatch, "what would happen now is not what was approved")
 	}
 	return nil
+}
+
+// Withdraw takes an open ticket back: nobody is to be asked after all.
+func (t *Ticket) Withdraw() {
+	t.desk.mu.Lock()
+	t.redeemed = true
+	withdraw := t.desk.drop(t)
+	t.desk.mu.Unlock()
+	run(withdraw)
 }
 
 // Denied is the error for a decision that is no allow.
@@ -290,15 +346,18 @@ func (d *Desk) sweep() (withdraw []func()) {
 // drop forgets t and returns what has to be called to withdraw it. The caller
 // holds mu.
 func (d *Desk) drop(t *Ticket) []func() {
+	w := t.withdraw
+	t.withdraw = nil
 	if d.tickets[t.req.Ticket] == t {
 		delete(d.tickets, t.req.Ticket)
 		d.held -= t.req.Preview.Writes.Bytes()
+		if !t.redeemed && t.req.Lapsed != nil {
+			w = append(w, t.req.Lapsed)
+		}
 	}
 	if d.open[t.key] == t {
 		delete(d.open, t.key)
 	}
-	w := t.withdraw
-	t.withdraw = nil
 	return w
 }
 

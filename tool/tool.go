@@ -114,6 +114,12 @@ type Previewer interface {
 	Preview(context.Context, Invocation, Sink) (Preview, error)
 }
 
+// Networker is an optional part of a Tool that uses the network: which hosts a
+// call can reach, as names or patterns with an optional port.
+type Networker interface {
+	Hosts() []string
+}
+
 // Invocation is one frozen call.
 type Invocation struct {
 	CallID    string // unique within the session

@@ -1,0 +1,354 @@
+package wasmtools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// prepared is a frozen call: ready to act, or ended already.
+type prepared struct {
+	tool    tool.Tool
+	def     tool.Definition
+	inv     tool.Invocation
+	sink    tool.Sink
+	preview tool.Preview
+	commit  bool // the effects are in preview.Writes
+
+	approver approval.Approver // of this call only; may be nil
+	patience time.Duration
+
+	ended  bool // result is the answer, nothing is left to do
+	result tool.Result
+	ticket string
+
+	// standing: a mode or a rule allowed the call, see [approval.Decision].
+	standing bool
+	// allowed are the protected paths that the yes covers.
+	allowed []tool.ProtectedPath
+
+	rec *record
+}
+
+func (p *prepared) end(r tool.Result) *prepared {
+	p.ended, p.result = true, r
+	return p
+}
+
+func (p *prepared) fail(err error) *prepared { return p.end(tool.ErrorResult(err)) }
+
+// prepare takes a call as far as it goes without effects: arguments, freezing,
+// the intent in the record, preview and approval.
+func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
+	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience}
+	p.rec = t.newRecord(tg.req, p.def, p.tool.Origin())
+	defer func() {
+		if v := recover(); v != nil {
+			p.fail(panicked(p.def.Name, v))
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return p.fail(err)
+	}
+	args := tg.args
+	if pr, ok := p.tool.(tool.Preparer); ok {
+		folded, err := pr.PrepareArguments(args)
+		if err != nil {
+			return p.fail(err)
+		}
+		args = folded
+	}
+	check, err := t.space.checker(p.def)
+	if err != nil {
+		return p.fail(err)
+	}
+	args, input, err := check.freeze(p.def.Name, args)
+	if err != nil {
+		return p.fail(err)
+	}
+	p.inv = tool.Invocation{
+		CallID: tg.req.CallID, TurnID: t.id, Session: t.rt.session,
+		Tool: p.def.Name, Arguments: args, Input: input,
+	}
+	p.rec.froze(p.inv)
+	// One ticket is one record: a call that repeats a waiting one has none of its
+	// own, unless the ticket turns out to be of no use to it.
+	if _, waits := t.rt.desk.Equal(t.request(p)); !waits {
+		if err := p.rec.begin(); err != nil {
+			return p.fail(err)
+		}
+	}
+	p.sink = p.rec.watch(p.sink)
+	return t.judge(ctx, p)
+}
+
+// request is what identifies p at the desk.
+func (t *Turn) request(p *prepared) approval.Request {
+	o := p.tool.Origin()
+	return approval.Request{
+		CallID: p.inv.CallID, Session: p.inv.Session, Tool: p.inv.Tool,
+		Source: o.Source, Module: o.Module, Input: p.inv.Input, Effects: p.def.Effects,
+		Workspace: t.space.name, Root: t.space.files.RealPath(), Arguments: p.inv.Arguments,
+	}
+}
+
+// judge finds out what p would do and whether it may.
+func (t *Turn) judge(ctx context.Context, p *prepared) *prepared {
+	rules := t.space.policy()
+	p.preview = tool.Preview{Binding: p.inv.Input}
+	if h, ok := p.tool.(tool.Networker); ok {
+		p.preview.Hosts = h.Hosts()
+	}
+	// What is denied whatever it would change need not be tried.
+	if v := t.verdict(ctx, rules, p); v.Decision == policy.Deny && v.Final {
+		return p.deny(v)
+	}
+	if pv, ok := p.tool.(tool.Previewer); ok {
+		hosts := p.preview.Hosts
+		var err error
+		if p.preview, err = pv.Preview(ctx, p.inv, p.sink); err != nil {
+			return p.fail(err)
+		}
+		p.preview.Hosts = hosts
+		p.commit = true
+		if p.preview.Result.IsError || p.preview.Writes.Empty() {
+			return p.end(p.preview.Result) // nothing would change, so nobody is asked
+		}
+	}
+	v := t.verdict(ctx, rules, p)
+	p.rec.judged(v.Verdict)
+	switch v.Decision {
+	case policy.Allow:
+		p.standing, p.allowed = true, p.preview.Protected
+		return p
+	case policy.Deny:
+		return p.deny(v)
+	}
+	return t.ask(ctx, p, v.Verdict, rules.Headless)
+}
+
+// verdict is what the rules say about p as far as it is known.
+func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) judged {
+	c := policy.Call{
+		Tool: p.def.Name, Source: p.tool.Origin().Source, Trusted: p.tool.Origin().Trusted, Module: p.tool.Origin().Module,
+		Effects: p.def.Effects, Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
+	}
+	known := p.preview.Writes != nil || !p.def.Effects.Any(tool.Writes|tool.Destroys)
+	switch {
+	case p.preview.Writes != nil:
+		c.Targets = changed(p.preview)
+	case known && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
+		c.Targets = t.space.named(ctx, p.inv.Arguments)
+	}
+	v := policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux"})
+	return judged{v, known || v.Rule.Layer != policy.BuiltIn}
+}
+
+// judged is a verdict, and whether knowing more of the call could not make it
+// milder.
+type judged struct {
+	policy.Verdict
+	Final bool
+}
+
+// changed lists the files that the write set of v changes.
+func changed(v tool.Preview) []policy.Target {
+	lists := make(map[string]string, len(v.Protected))
+	for _, p := range v.Protected {
+		lists[p.Path] = p.Rule
+	}
+	out := make([]policy.Target, 0, len(v.Writes.Entries))
+	seen := make(map[string]bool, len(v.Writes.Entries))
+	add := func(verb policy.Verb, path string) {
+		out = append(out, policy.Target{Verb: verb, Path: path, List: lists[path]})
+		seen[path] = true
+	}
+	for _, w := range v.Writes.Entries {
+		switch w.Op {
+		case tool.OpDelete:
+			add(policy.Delete, w.Path)
+		case tool.OpMove:
+			add(policy.Delete, w.From)
+			add(policy.Write, w.Path)
+		default:
+			add(policy.Write, w.Path)
+		}
+	}
+	for _, p := range v.Protected { // below a directory that is moved
+		if !seen[p.Path] {
+			add(policy.Write, p.Path)
+		}
+	}
+	return out
+}
+
+// named lists the files and directories that the arguments of a call name, as
+// far as they are there. What a search meets on its way is not among them.
+func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target {
+	var a struct{ Path, Root, From, To string }
+	if json.Unmarshal(args, &a) != nil {
+		return nil // of other types: not one of ours, which name paths so
+	}
+	var out []policy.Target
+	for _, path := range []string{a.Path, a.Root, a.From, a.To} {
+		if path == "" {
+			continue
+		}
+		l, err := s.files.Listed(ctx, path)
+		if err != nil {
+			continue // the tool will meet the same error, and say it
+		}
+		t := policy.Target{Verb: policy.Read, Path: l.Path}
+		switch {
+		case l.Secret != nil:
+			t.List, t.Secret = l.Secret.Name, true
+		case l.Protected != nil:
+			t.List = l.Protected.Name
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func (p *prepared) deny(v judged) *prepared {
+	p.rec.judged(v.Verdict)
+	e := tool.Errorf(tool.Denied, "%s", v.Reason).With("rule", v.Rule.String())
+	switch {
+	case v.Instead != "":
+		e.WithNext("leave it, or tell the user: %s", v.Instead)
+	default:
+		e.WithNext("leave it, or tell the user which rule forbids it: %s", v.Rule)
+	}
+	return p.fail(e)
+}
+
+// ask opens a ticket for p and waits for the answer.
+func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.Headless) *prepared {
+	r := t.request(p)
+	r.Preview, r.InPerson = p.preview, v.InPerson
+	r.Asked = approval.RuleRef{ID: v.Rule.Name, File: v.Rule.File, Line: v.Rule.Line, Why: v.Reason}
+	if v.Save != nil && t.rt.rules != nil {
+		if offer, ok := t.rt.rules.Offer(*v.Save); ok {
+			r.Offer = &offer
+		}
+	}
+	r.Frozen = frozen{t, *p}
+	r.Told = func(d approval.Decision) {
+		p.rec.told(d)
+		if d.Save != nil {
+			if err := t.rt.rules.Save(*d.Save, d); err != nil {
+				t.rt.notice("the rule could not be saved: " + err.Error())
+			}
+		}
+	}
+	r.Lapsed = p.rec.lapsed
+	ticket, err := t.rt.desk.Submit(r)
+	if err != nil {
+		return p.fail(err)
+	}
+	owner := ticket.Request().Frozen.(frozen).call.rec
+	if owner != p.rec {
+		p.rec.joined(owner)
+	} else if err := p.rec.asked(ticket.Request()); err != nil {
+		return p.fail(err)
+	}
+	dec, err := t.await(ctx, p, ticket)
+	if err == approval.ErrNoAnswer {
+		if h == policy.HeadlessDeny && !ticket.Queued() && p.approver == nil {
+			ticket.Withdraw()
+			return p.fail(t.unattended(p))
+		}
+		return p.wait(ticket)
+	}
+	if err != nil {
+		return p.fail(err)
+	}
+	return t.redeem(p, ticket, dec)
+}
+
+// await waits for the decision on p's ticket as long as somebody is there who
+// may give it. [approval.ErrNoAnswer] says that waiting longer makes no sense.
+func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) (approval.Decision, error) {
+	_, answered := ticket.Decision()
+	if p.approver != nil && !answered {
+		dec, err := ticket.Ask(ctx, p.approver)
+		if err != approval.ErrNotAsked {
+			return dec, err
+		}
+	}
+	if !answered && !ticket.Attended() {
+		return approval.Decision{}, approval.ErrNoAnswer
+	}
+	waiting := ctx
+	if p.patience > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, p.patience)
+		defer cancel()
+	}
+	dec, err := ticket.Wait(waiting)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = approval.ErrNoAnswer
+	}
+	return dec, err
+}
+
+// redeem spends the yes on p's ticket. The record of the ticket becomes p's.
+func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decision) *prepared {
+	err := ticket.Redeem(p.preview.Binding)
+	if err != approval.ErrUsed {
+		p.rec = ticket.Request().Frozen.(frozen).call.rec
+	}
+	if err != nil {
+		return p.fail(err)
+	}
+	p.standing, p.allowed = dec.Standing, p.preview.Protected
+	return p
+}
+
+// wait ends p for now: the ticket is the answer.
+func (p *prepared) wait(ticket *approval.Ticket) *prepared {
+	r := ticket.Request()
+	p.ticket = r.Ticket
+	until := r.Expires.UTC()
+	e := tool.Errorf(tool.ApprovalRequired, "%s %s, and a person must agree first", r.Tool, would(r.Effects)).
+		With("ticket", r.Ticket).With("expires", until.Format(time.RFC3339))
+	if r.Preview.Diff != "" {
+		e.With("diff", r.Preview.Diff)
+	}
+	if len(r.Preview.Hosts) > 0 {
+		e.With("hosts", r.Preview.Hosts)
+	}
+	return p.fail(e.WithNext("nothing was done; ask the user to decide ticket %s before %s (wasmtools approvals show %s), then repeat the same call",
+		r.Ticket, until.Format("15:04:05 UTC"), r.Ticket))
+}
+
+// unattended is the answer where nobody can be asked and nothing is queued.
+func (t *Turn) unattended(p *prepared) error {
+	return tool.Errorf(tool.ApprovalRequired, "%s %s, a person must agree first, and nobody can be asked here", p.def.Name, would(p.def.Effects)).
+		WithNext("nothing was done; tell the user to run it from a terminal, to allow it by a rule (wasmtools policy check), or to let it wait with headless = \"queue\"")
+}
+
+func would(e tool.Effects) string {
+	switch {
+	case e.Any(tool.Writes | tool.Destroys):
+		return "would change files"
+	case e.Has(tool.Executes):
+		return "would run a command"
+	case e.Has(tool.UsesNetwork):
+		return "would use the network"
+	}
+	return "needs a yes"
+}
+
+func panicked(name string, v any) error {
+	return tool.Errorf(tool.Internal, "%s panicked", name).Because(fmt.Errorf("%v\n%s", v, debug.Stack()))
+}
