@@ -49,16 +49,37 @@ func (p *prepared) fail(err error) *prepared { return p.end(tool.ErrorResult(err
 // prepare takes a call as far as it goes without effects: arguments, freezing,
 // the intent in the record, preview and approval.
 func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
-	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience}
-	p.rec = t.newRecord(tg.req, p.def, p.tool.Origin())
+	p = t.freeze(tg, t.newRecord(tg.req, tg.item.Definition, tg.item.Tool.Origin()))
 	defer func() {
 		if v := recover(); v != nil {
 			p.fail(panicked(p.def.Name, v))
 		}
 	}()
+	if p.ended {
+		return p
+	}
 	if err := ctx.Err(); err != nil {
 		return p.fail(err)
 	}
+	// One ticket is one record: a call that repeats a waiting one has none of its
+	// own, unless the ticket turns out to be of no use to it.
+	if _, waits := t.rt.desk.Equal(t.request(p)); !waits {
+		if err := p.rec.begin(); err != nil {
+			return p.fail(err)
+		}
+	}
+	p.sink = p.rec.watch(p.sink)
+	return t.judge(ctx, p)
+}
+
+// freeze checks a call's arguments and fixes what the call is.
+func (t *Turn) freeze(tg *target, rec *record) (p *prepared) {
+	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience, rec: rec}
+	defer func() {
+		if v := recover(); v != nil {
+			p.fail(panicked(p.def.Name, v))
+		}
+	}()
 	args := tg.args
 	if pr, ok := p.tool.(tool.Preparer); ok {
 		folded, err := pr.PrepareArguments(args)
@@ -79,16 +100,8 @@ func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
 		CallID: tg.req.CallID, TurnID: t.id, Session: t.rt.session,
 		Tool: p.def.Name, Arguments: args, Input: input,
 	}
-	p.rec.froze(p.inv)
-	// One ticket is one record: a call that repeats a waiting one has none of its
-	// own, unless the ticket turns out to be of no use to it.
-	if _, waits := t.rt.desk.Equal(t.request(p)); !waits {
-		if err := p.rec.begin(); err != nil {
-			return p.fail(err)
-		}
-	}
-	p.sink = p.rec.watch(p.sink)
-	return t.judge(ctx, p)
+	rec.froze(p.inv)
+	return p
 }
 
 // request is what identifies p at the desk.
@@ -104,60 +117,86 @@ func (t *Turn) request(p *prepared) approval.Request {
 // judge finds out what p would do and whether it may.
 func (t *Turn) judge(ctx context.Context, p *prepared) *prepared {
 	rules := t.space.policy()
-	p.preview = tool.Preview{Binding: p.inv.Input}
-	if h, ok := p.tool.(tool.Networker); ok {
-		p.preview.Hosts = h.Hosts()
+	v := t.weigh(ctx, rules, p)
+	if p.ended {
+		return p
 	}
-	// What is denied whatever it would change need not be tried.
-	if v := t.verdict(ctx, rules, p); v.Decision == policy.Deny && v.Final {
-		return p.deny(v)
-	}
-	if pv, ok := p.tool.(tool.Previewer); ok {
-		hosts := p.preview.Hosts
-		var err error
-		if p.preview, err = pv.Preview(ctx, p.inv, p.sink); err != nil {
-			return p.fail(err)
-		}
-		p.preview.Hosts = hosts
-		p.commit = true
-		if p.preview.Result.IsError || p.preview.Writes.Empty() {
-			return p.end(p.preview.Result) // nothing would change, so nobody is asked
-		}
-	}
-	v := t.verdict(ctx, rules, p)
-	p.rec.judged(v.Verdict)
+	p.rec.judged(v)
 	switch v.Decision {
 	case policy.Allow:
 		p.standing, p.allowed = true, p.preview.Protected
 		return p
-	case policy.Deny:
-		return p.deny(v)
+	case policy.Ask:
+		return t.ask(ctx, p, v, rules.Headless)
 	}
-	return t.ask(ctx, p, v.Verdict, rules.Headless)
+	return p.deny(v)
+}
+
+// weigh previews p and holds it against rules. It ends p if the call fails in
+// its preview, or would change nothing.
+func (t *Turn) weigh(ctx context.Context, rules policy.Policy, p *prepared) policy.Verdict {
+	p.preview = tool.Preview{Binding: p.inv.Input}
+	if h, ok := p.tool.(tool.Networker); ok {
+		p.preview.Hosts = h.Hosts()
+	}
+	pv, ok := p.tool.(tool.Previewer)
+	if !ok {
+		return t.verdict(ctx, rules, p)
+	}
+	// What a rule denies whatever the call would change need not be tried. What
+	// holds without a rule may turn milder when more is known.
+	if v := t.verdict(ctx, rules, p); v.Decision == policy.Deny && v.Rule.Layer != policy.BuiltIn {
+		return v
+	}
+	hosts := p.preview.Hosts
+	preview, err := pv.Preview(ctx, p.inv, p.sink)
+	if err != nil {
+		p.fail(err)
+		return policy.Verdict{}
+	}
+	p.preview, p.commit = preview, true
+	p.preview.Hosts = hosts
+	if p.preview.Result.IsError || p.preview.Writes.Empty() {
+		p.end(p.preview.Result) // nothing would change, so nobody is asked
+		return policy.Verdict{}
+	}
+	return t.verdict(ctx, rules, p)
+}
+
+// Check says what the rules in force would decide about a call, without making
+// it: a call that changes files is tried on an overlay that is dropped. If the
+// call ends before it is judged, for faulty arguments or because it would change
+// nothing, judged is false and the result is its answer.
+func (t *Turn) Check(ctx context.Context, req Request) (v policy.Verdict, answer tool.Result, judged bool) {
+	tg, err := t.resolve(req)
+	if err != nil {
+		return v, tool.ErrorResult(err), false
+	}
+	p := t.freeze(tg, t.emptyRecord())
+	defer func() {
+		if r := recover(); r != nil {
+			v, answer, judged = policy.Verdict{}, tool.ErrorResult(panicked(p.def.Name, r)), false
+		}
+	}()
+	if !p.ended {
+		v = t.weigh(ctx, t.space.policy(), p)
+	}
+	return v, p.result, !p.ended
 }
 
 // verdict is what the rules say about p as far as it is known.
-func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) judged {
+func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) policy.Verdict {
 	c := policy.Call{
 		Tool: p.def.Name, Source: p.tool.Origin().Source, Trusted: p.tool.Origin().Trusted, Module: p.tool.Origin().Module,
 		Effects: p.def.Effects, Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
 	}
-	known := p.preview.Writes != nil || !p.def.Effects.Any(tool.Writes|tool.Destroys)
 	switch {
 	case p.preview.Writes != nil:
 		c.Targets = changed(p.preview)
-	case known && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
+	case !p.def.Effects.Any(tool.Writes|tool.Destroys) && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
-	v := policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux"})
-	return judged{v, known || v.Rule.Layer != policy.BuiltIn}
-}
-
-// judged is a verdict, and whether knowing more of the call could not make it
-// milder.
-type judged struct {
-	policy.Verdict
-	Final bool
+	return policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux"})
 }
 
 // changed lists the files that the write set of v changes.
@@ -219,8 +258,7 @@ func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target
 	return out
 }
 
-func (p *prepared) deny(v judged) *prepared {
-	p.rec.judged(v.Verdict)
+func (p *prepared) deny(v policy.Verdict) *prepared {
 	e := tool.Errorf(tool.Denied, "%s", v.Reason).With("rule", v.Rule.String())
 	switch {
 	case v.Instead != "":

@@ -330,3 +330,39 @@ func TestHeadlessDeny(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck: a check says what the rules would decide and leaves no trace.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	l := &ledger{}
+	rules := &policy.Policy{Rules: []policy.Rule{
+		{Name: "docs", Decision: policy.Allow, Tools: []string{"write_file"}, Paths: []string{"docs/**"}},
+		{Name: "no keys", Decision: policy.Deny, Paths: []string{"keys/**"}},
+	}}
+	turn := begin(t, openWith(t, dir, rules, l, approval.Func(func(approval.Request) approval.Decision {
+		t.Error("a check asked somebody")
+		return approval.Decision{}
+	})))
+	for _, c := range []struct {
+		tool, args string
+		decision   policy.Decision
+		rule       string
+		code       tool.Code // of what ends before it is judged
+	}{
+		{"read_discover", `{"mode":"list"}`, policy.Allow, "reads", ""},
+		{"write_file", `{"path":"docs/a.md","content":"x"}`, policy.Allow, "docs", ""},
+		{"write_file", `{"path":"a.md","content":"x"}`, policy.Ask, "default", ""},
+		{"write_file", `{"path":"keys/a","content":"x"}`, policy.Deny, "no keys", ""},
+		{"write_file", `{"path":"a.md"}`, "", "", tool.SchemaInvalid},
+		{"delete_path", `{"path":"a.md"}`, "", "", tool.NotFound},
+		{"nothing", `{}`, "", "", tool.NotRegistered},
+	} {
+		v, answer, judged := turn.Check(t.Context(), req("", c.tool, c.args))
+		if v.Decision != c.decision || v.Rule.Name != c.rule || answer.Code != c.code || judged != (c.code == "") {
+			t.Errorf("Check(%s %s) = %s by %q, %q; want %s by %q, %q", c.tool, c.args, v.Decision, v.Rule.Name, answer.Code, c.decision, c.rule, c.code)
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 || len(l.calls) != 0 {
+		t.Errorf("checks left %d files and %d records", len(list), len(l.calls))
+	}
+}

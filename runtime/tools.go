@@ -99,8 +99,20 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 	if w := call.Files.WriteSet(); !w.Empty() {
 		p.Writes = w
 		p.Diff = call.Files.Diff(maxPreviewDiff)
+		if p.Protected, err = call.Files.Protected(ctx); err != nil {
+			return tool.Preview{Result: tool.ErrorResult(err)}, nil
+		}
 	}
 	return p, nil
+}
+
+// Hosts implements [tool.Networker]: what the grant allows.
+func (g *guestTool) Hosts() []string {
+	var out []string
+	for _, h := range g.grant.Net {
+		out = append(out, h.Host)
+	}
+	return out
 }
 
 // record is u as the record of a call has it.
@@ -119,6 +131,7 @@ type previewedTool struct{ guestTool }
 
 var (
 	_ tool.Tool      = (*guestTool)(nil)
+	_ tool.Networker = (*guestTool)(nil)
 	_ tool.Previewer = (*previewedTool)(nil)
 )
 
