@@ -86,9 +86,8 @@ func dial(ctx context.Context, address string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := callerOf(conn.(*net.UnixConn))
-	who.release()
-	if err == nil && who.uid != os.Geteuid() {
+	uid, err := listenerOf(conn.(*net.UnixConn))
+	if err == nil && uid != os.Geteuid() {
 		err = errors.New("the socket belongs to another user")
 	}
 	if err != nil {

@@ -35,3 +35,8 @@ func callerOf(c *net.UnixConn) (caller, error) {
 func (c caller) alive() bool { return unix.Kill(c.pid, 0) == nil }
 
 func (c caller) release() {}
+
+func listenerOf(c *net.UnixConn) (uid int, err error) {
+	who, err := callerOf(c)
+	return who.uid, err
+}

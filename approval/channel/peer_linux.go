@@ -46,6 +46,24 @@ func callerOf(c *net.UnixConn) (caller, error) {
 	return who, errors.Join(err, failed)
 }
 
+// listenerOf is the user whose process listens at the other end.
+func listenerOf(c *net.UnixConn) (uid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil {
+			failed = err
+			return
+		}
+		uid = int(cred.Uid)
+	})
+	return uid, errors.Join(err, failed)
+}
+
 // alive reports whether the process has not ended since it connected; as long
 // as that is so, its pid is its own.
 func (c caller) alive() bool {

@@ -14,3 +14,5 @@ func callerOf(*net.UnixConn) (caller, error) { return caller{}, errors.ErrUnsupp
 func (caller) alive() bool { return false }
 
 func (caller) release() {}
+
+func listenerOf(*net.UnixConn) (int, error) { return 0, errors.ErrUnsupported }

@@ -18,9 +18,9 @@ import (
 
 // Options of a [Server].
 type Options struct {
-	About    About       // what visitors are told; PID and Start are filled in
-	Sessions Sessions    // nil: [NoSessions]
-	Attended func() bool // whether somebody is expected to answer here; nil: never
+	About    About    // what visitors are told; PID and Start are filled in
+	Sessions Sessions // nil: [NoSessions]
+	Attended bool     // somebody is expected to come and answer, so that it is worth to wait
 }
 
 // Server is one runtime's end of the channel, and an approver: what it is
@@ -35,15 +35,14 @@ type Server struct {
 	name     string
 	listener *net.UnixListener
 	served   sync.WaitGroup
+	read     table
 
-	// Tests see their own processes.
-	read table
-
-	mu      sync.Mutex
-	waiting map[string]*pending
-	order   uint64
-	visits  map[*visit]struct{}
-	closed  bool
+	mu       sync.Mutex
+	waiting  map[string]*pending
+	order    uint64
+	visits   map[*visit]struct{}
+	watching int // of the visits
+	closed   bool
 }
 
 // pending is a request that waits here.
@@ -57,7 +56,9 @@ var _ approval.Presence = (*Server)(nil)
 
 // Listen opens a socket in dir (see [Folder]), which is made if it is missing.
 // It fails with errors.ErrUnsupported where the system cannot say who connects.
-func Listen(dir string, o Options) (*Server, error) {
+func Listen(dir string, o Options) (*Server, error) { return listen(dir, o, readProc) }
+
+func listen(dir string, o Options, read table) (*Server, error) {
 	if !supported {
 		return nil, fmt.Errorf("the channel for approvals: %w", errors.ErrUnsupported)
 	}
@@ -69,11 +70,11 @@ func Listen(dir string, o Options) (*Server, error) {
 		return nil, fmt.Errorf("the channel for approvals: %w", err)
 	}
 	o.About.PID, o.About.Start = self.PID, self.Start
-	s := &Server{o: o, self: self, uid: os.Geteuid(), dir: dir, read: readProc, name: socketName(self.Process), waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
+	s := &Server{o: o, self: self, uid: os.Geteuid(), dir: dir, read: read, name: socketName(self.Process), waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
 	if s.folder, err = openFolder(dir, true); err != nil {
 		return nil, fmt.Errorf("the channel for approvals: %w", err)
 	}
-	if s.listener, err = s.listen(); err != nil {
+	if s.listener, err = s.bind(); err != nil {
 		s.folder.close()
 		return nil, fmt.Errorf("the channel for approvals: %w", err)
 	}
@@ -81,7 +82,7 @@ func Listen(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) listen() (*net.UnixListener, error) {
+func (s *Server) bind() (*net.UnixListener, error) {
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: s.folder.address(s.name)})
 	if err != nil {
 		return nil, err
@@ -109,8 +110,12 @@ func (s *Server) Offer(r approval.Request, answer approval.Answer) func() {
 	}
 }
 
-// Attended is what Options say: the list itself answers nothing.
-func (s *Server) Attended() bool { return s.o.Attended != nil && s.o.Attended() }
+// Attended reports whether somebody looks at the list now, or is expected to.
+func (s *Server) Attended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.Attended || s.watching > 0
+}
 
 // Close ends all visits and removes the socket. What still waits can be
 // answered by other approvers only.
@@ -292,6 +297,13 @@ func (s *Server) admit(v *visit) bool {
 	}
 	s.visits[v] = struct{}{}
 	return true
+}
+
+// count keeps how many visitors watch.
+func (s *Server) count(n int) {
+	s.mu.Lock()
+	s.watching += n
+	s.mu.Unlock()
 }
 
 func (s *Server) leave(v *visit) {

@@ -113,7 +113,9 @@ func (v *visit) watch() error {
 		var b [1]byte
 		_, _ = v.conn.Read(b[:]) // whatever comes, and the end, is the end
 	}()
+	v.server.count(1)
 	defer func() {
+		v.server.count(-1)
 		v.conn.Close()
 		<-gone
 	}()

@@ -238,6 +238,14 @@ type wireRequest struct {
 	Cwd       text         `json:"cwd,omitempty"`
 	Env       []wireEnv    `json:"env,omitempty"`
 	Hosts     []text       `json:"hosts,omitempty"`
+	Protected []wireList   `json:"protected,omitempty"`
+}
+
+// wireList is a [tool.ProtectedPath].
+type wireList struct {
+	Path  text `json:"path"`
+	Rule  text `json:"rule"`
+	Where text `json:"where,omitempty"`
 }
 
 type wireRule struct {
@@ -287,6 +295,9 @@ func toWire(r approval.Request) wireRequest {
 	for _, h := range v.Hosts {
 		w.Hosts = append(w.Hosts, text(h))
 	}
+	for _, p := range v.Protected {
+		w.Protected = append(w.Protected, wireList{text(p.Path), text(p.Rule), text(p.Where)})
+	}
 	return w
 }
 
@@ -319,6 +330,9 @@ func (w wireRequest) request() approval.Request {
 	}
 	for _, h := range w.Hosts {
 		r.Preview.Hosts = append(r.Preview.Hosts, string(h))
+	}
+	for _, p := range w.Protected {
+		r.Preview.Protected = append(r.Preview.Protected, tool.ProtectedPath{Path: string(p.Path), Rule: string(p.Rule), Where: string(p.Where)})
 	}
 	return r
 }

@@ -143,6 +143,9 @@ func Lines(r approval.Request, o Options) []Line {
 	if a := r.Asked; a != (approval.RuleRef{}) {
 		p.field("asked by", ruleText(a))
 	}
+	if r.InPerson {
+		p.field("answer", "only by a person at a terminal")
+	}
 	p.field("input", Inline(string(r.Input)))
 	if r.Preview.Binding != r.Input {
 		p.field("binding", Inline(string(r.Preview.Binding)))
@@ -177,6 +180,16 @@ func (p *printer) effects(r approval.Request) {
 		p.label("Changes, with their real paths (found out by the host):")
 		for _, w := range v.Writes.Entries {
 			p.change(r.Root, w)
+		}
+	}
+	if len(v.Protected) > 0 {
+		p.warn("a yes covers protected paths, whose content may run or change what is allowed later:")
+		for _, l := range v.Protected {
+			text := Inline(real(r.Root, l.Path)) + " (list " + Inline(l.Rule)
+			if l.Where != "" {
+				text += ", " + Inline(l.Where)
+			}
+			p.quoteAll(text + ")")
 		}
 	}
 	if v.Diff != "" {
@@ -223,16 +236,10 @@ func author(r approval.Request) string {
 
 // change is one entry of a write set.
 func (p *printer) change(root string, w tool.Write) {
-	real := func(path string) string {
-		if root == "" {
-			return path
-		}
-		return filepath.Join(root, filepath.FromSlash(path))
-	}
 	v := w
-	v.Path = real(w.Path)
+	v.Path = real(root, w.Path)
 	if w.From != "" {
-		v.From = real(w.From)
+		v.From = real(root, w.From)
 	}
 	s := describe(v)
 	if w.Op == tool.OpWrite {
@@ -242,6 +249,14 @@ func (p *printer) change(root string, w tool.Write) {
 		}
 	}
 	p.quoteAll(s)
+}
+
+// real is the real path of a path below the root.
+func real(root, path string) string {
+	if root == "" {
+		return path
+	}
+	return filepath.Join(root, filepath.FromSlash(path))
 }
 
 func byteCount(n int64) string {

@@ -129,6 +129,9 @@ func TestWarnings(t *testing.T) {
 		{"Greek o in a command", func(r *approval.Request) { r.Preview.Command = "g\u03bf build" }, "letters of different scripts"},
 		{"right to left", func(r *approval.Request) { r.Preview.Diff += "+שלום\n" }, "right-to-left"},
 		{"cut", func(r *approval.Request) { r.Preview.Diff += "... diff cut: 7 of 9 lines left out\n" }, "a yes covers what is not shown too"},
+		{"protected", func(r *approval.Request) {
+			r.Preview.Protected = []tool.ProtectedPath{{Path: ".git/hooks/x", Rule: "git", Where: "f:3"}}
+		}, "  | /home/ann/proj/.git/hooks/x (list git, f:3)\n"},
 		{"setuid", func(r *approval.Request) { r.Preview.Writes.Entries[0].Mode |= fs.ModeSetuid }, "setuid"},
 	} {
 		r := full()

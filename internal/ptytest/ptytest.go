@@ -5,6 +5,7 @@
 package ptytest
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -44,9 +45,17 @@ func Open(t testing.TB) (master, slave *os.File) {
 	if err != nil {
 		t.Fatalf("no pseudo terminal: %v", err)
 	}
-	n, err := unix.IoctlGetInt(int(m.Fd()), unix.TIOCGPTN)
+	var n int
+	// Not through Fd, which would make reads wait where Close cannot reach them.
+	raw, err := m.SyscallConn()
 	if err == nil {
-		err = unix.IoctlSetPointerInt(int(m.Fd()), unix.TIOCSPTLCK, 0)
+		err2 := raw.Control(func(fd uintptr) {
+			if n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN); err == nil {
+				err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
+			}
+			_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100})
+		})
+		err = errors.Join(err, err2)
 	}
 	if err != nil {
 		t.Fatalf("no pseudo terminal: %v", err)
@@ -55,7 +64,6 @@ func Open(t testing.TB) (master, slave *os.File) {
 	if err != nil {
 		t.Fatalf("no pseudo terminal: %v", err)
 	}
-	_ = unix.IoctlSetWinsize(int(m.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100})
 	return m, s
 }
 
