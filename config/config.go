@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/workspace"
 )
 
 // FileName is the name of the configuration, in the user's folder and at the
@@ -51,16 +52,11 @@ type Settings struct {
 
 // Workspace is about the files that tools can reach.
 type Workspace struct {
-	DenyRead    []Glob // secret beside the built-in list: neither read nor changed
-	Protect     []Glob // protected beside the built-in list: changed only by a rule that names them
-	HardLinks   bool   // write to files that have more than one name
-	RequireRead bool   // a file must have been read in the session before write_file replaces it
-}
-
-// Glob is a doublestar pattern over canonical paths, with where it was set.
-type Glob struct {
-	Pattern string
-	Origin  policy.Origin
+	DenyRead    []workspace.Rule // secret beside the built-in list: neither read nor changed
+	Protect     []workspace.Rule // protected beside the built-in list: changed only by a rule that names them
+	AllowRead   []workspace.Rule // taken off the list of secrets
+	HardLinks   bool             // write to files that have more than one name
+	RequireRead bool             // a file must have been read in the session before write_file replaces it
 }
 
 // Approvals is about who is asked, and for how long.
@@ -145,9 +141,9 @@ func (s Settings) Policy() policy.Policy {
 
 // Restrictions is what a workspace's own file may hold, and nothing else.
 type Restrictions struct {
-	DenyRead, Protect []Glob
-	Limits            Limits        // 0: not lowered
-	Tools             Tools         // removed, or all but some
+	DenyRead, Protect []workspace.Rule
+	Limits            Limits // 0: not lowered
+	Tools             Tools
 	Rules             []policy.Rule // that ask or deny
 }
 

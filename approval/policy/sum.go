@@ -115,7 +115,7 @@ func (j *judge) offer(v *Verdict) {
 		r.Expires = j.site.Now.Add(saved).UTC().Truncate(24 * time.Hour)
 	}
 	r.Origin.Layer = Saved
-	r.ID = r.id()
+	r.ID = r.ContentID()
 	v.Save = &r
 }
 

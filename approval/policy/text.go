@@ -13,7 +13,7 @@ import (
 // TOML is r as it would stand in a file of rules: what a person is shown before
 // it is saved, and what is then saved, to the byte. Origin is not part of it,
 // and an ID is told only by the name of the file that holds a saved rule.
-func (r *Rule) TOML() string {
+func (r Rule) TOML() string {
 	var b strings.Builder
 	b.WriteString("[[rules]]\n")
 	if r.Name != "" {
@@ -41,8 +41,8 @@ func (r *Rule) TOML() string {
 	return b.String()
 }
 
-// id names a rule by what it says.
-func (r *Rule) id() string {
+// ContentID names a rule by what it says: the same rule has the same one.
+func (r Rule) ContentID() string {
 	sum := sha256.Sum256([]byte(r.TOML()))
 	return hex.EncodeToString(sum[:6])
 }

@@ -1,0 +1,108 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tools-wasm/alias"
+)
+
+// Each check returns what is wrong with a text, or "".
+
+func checkToolName(s string) (text, hint string) {
+	ok := s != "" && len(s) <= 128
+	for i := range len(s) {
+		c := s[i]
+		ok = ok && (c == '*' || c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	}
+	if !ok {
+		return fmt.Sprintf("%q is no name of a tool", clip(s)), "names have letters, digits, _ and -; * stands for any of them"
+	}
+	if target, _, known, _ := alias.Resolve(s, []byte("{}")); known {
+		return fmt.Sprintf("%q is only another name of a tool", s), "write " + target + ", which rules see"
+	}
+	return "", ""
+}
+
+func checkDigest(s string) (text, hint string) {
+	hex, ok := strings.CutPrefix(s, "sha256:")
+	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return fmt.Sprintf("%q is no digest", clip(s)), "write sha256: and 64 lower-case hexadecimal digits"
+	}
+	return "", ""
+}
+
+// checkListGlob checks a glob of the lists of the workspace: relative, or a bare
+// name that fits in any folder.
+func checkListGlob(s string) (text, hint string) {
+	if strings.HasPrefix(s, "/") {
+		return fmt.Sprintf("%q begins with a slash", clip(s)), "write it relative to the workspace root; a name without a slash fits in every folder"
+	}
+	return checkRuleGlob(s)
+}
+
+func checkRuleGlob(s string) (text, hint string) {
+	switch {
+	case s == "":
+		return "the glob is empty", "** fits everything"
+	case len(s) > 4096:
+		return fmt.Sprintf("a glob has %d bytes; at most 4096 are allowed", len(s)), ""
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Sprintf("%q holds a control character", clip(s)), ""
+	case !doublestar.ValidatePattern(s):
+		return fmt.Sprintf("%q is no glob", clip(s)), "* and ? stay inside one folder, ** goes through folders, [a-z] and {a,b} choose, \\ takes one literally"
+	case strings.HasPrefix(s, "~"):
+		return fmt.Sprintf("%q: ~ is a name here, not the home folder", clip(s)), "write the real path"
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(s, "/"), "/") {
+		switch part {
+		case ".", "..":
+			return fmt.Sprintf("%q has a %s that no canonical path has", clip(s), part), "write the path without it"
+		case "":
+			return fmt.Sprintf("%q has an empty part", clip(s)), "a folder with everything below it is " + strings.TrimRight(clip(s), "/") + "/**"
+		}
+	}
+	return "", ""
+}
+
+func checkHost(s string) (text, hint string) {
+	if _, why, ok := (manifest.Capabilities{Net: []manifest.HostRule{{Host: s}}}).Check(); !ok {
+		return why, ""
+	}
+	return "", ""
+}
+
+func checkAbsolute(s string) (text, hint string) {
+	if !filepath.IsAbs(s) || filepath.Clean(s) != s {
+		return fmt.Sprintf("%q is no real path of a workspace", clip(s)), "write it as wasmtools doctor shows it"
+	}
+	return "", ""
+}
+
+// checkLine is for texts that people read in one line.
+func checkLine(s string) (text, hint string) {
+	if s == "" {
+		return "the text is empty", ""
+	}
+	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return fmt.Sprintf("%q holds a character that cannot be seen", clip(s)), ""
+	}
+	return "", ""
+}
+
+// splitWords takes a pattern that is written as one text apart.
+func splitWords(s string) (words []string, text, hint string) {
+	if strings.ContainsAny(s, "\"'\\$`;&|<>()*?[]{}~#!\n\r") {
+		return nil, fmt.Sprintf("%q has characters that mean something to a shell", clip(s)), `write the words of the pattern as a list: ["git", "log"]`
+	}
+	words = strings.Fields(s)
+	if len(words) == 0 {
+		return nil, "the pattern has no words", ""
+	}
+	return words, "", ""
+}
