@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,6 +116,24 @@ func (s *Server) visitor(conn net.Conn) *visit {
 	return v
 }
 
+// script is a connection whose other end says all it has to say, and leaves.
+type script struct {
+	net.Conn
+	in  io.Reader
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (c *script) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c *script) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(p)
+}
+func (c *script) Close() error                     { return nil }
+func (c *script) SetReadDeadline(time.Time) error  { return nil }
+func (c *script) SetWriteDeadline(time.Time) error { return nil }
+
 // FuzzVisit sends a server anything: every line that comes back is one of the
 // protocol, and the visit ends.
 func FuzzVisit(f *testing.F) {
@@ -126,39 +144,30 @@ func FuzzVisit(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("x"), maxMessage+10))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s := bare()
-		here, there := net.Pipe()
-		done := make(chan struct{})
-		go func() { defer close(done); s.visitor(there).serve() }()
-		go func() {
-			_, _ = here.Write(in)
-			_, _ = here.Write([]byte("\n"))
-			s.mu.Lock()
-			for v := range s.visits {
-				_ = v.conn.SetReadDeadline(time.Now()) // the end of the input, for the server
-			}
-			s.mu.Unlock()
-		}()
-		r := bufio.NewReader(here)
-		for n := 0; ; n++ {
-			line, err := r.ReadBytes('\n')
-			if err != nil {
-				break
-			}
+		c := &script{in: bytes.NewReader(in)}
+		s.visitor(c).serve()
+		n := 0
+		for line := range bytes.Lines(c.out.Bytes()) {
 			d := json.NewDecoder(bytes.NewReader(line))
 			d.DisallowUnknownFields()
 			var into any = &reply{}
 			if n == 0 {
 				into = &greeting{}
 			}
-			if err := d.Decode(into); err != nil || len(line) > maxReply {
+			n++
+			if err := d.Decode(into); err != nil || len(line) > maxReply || line[len(line)-1] != '\n' {
 				t.Fatalf("the server sent %q: %v", line, err)
 			}
-			if len(s.list()) != 1 {
-				t.Fatal("the list changed") // only the desk takes a request off it
-			}
 		}
-		here.Close()
-		<-done
+		if n > 1+bytes.Count(in, []byte("\n"))+1 {
+			t.Fatalf("%d lines came back for %q", n, in)
+		}
+		if len(s.list()) != 1 {
+			t.Fatal("the list changed") // only the desk takes a request off it
+		}
+		if len(s.visits) != 0 || s.Attended() {
+			t.Fatal("the visit has not ended")
+		}
 	})
 }
 
