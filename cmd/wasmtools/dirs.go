@@ -9,11 +9,22 @@ import (
 
 // dirs are the folders that wasmtools owns: below WASMTOOLS_HOME if that is
 // set, else where the XDG rules say.
-type dirs struct{ state, cache string }
+type dirs struct {
+	config string // what a person sets down
+	data   string // what is kept for good
+	state  string // keys, locks, rules that were saved
+	cache  string // what can be made again
+	run    string // sockets of what runs
+}
 
 func userDirs() dirs {
 	if home := os.Getenv("WASMTOOLS_HOME"); home != "" {
-		return dirs{filepath.Join(home, "state"), filepath.Join(home, "cache")}
+		in := func(name string) string { return filepath.Join(home, name) }
+		return dirs{config: in("config"), data: in("data"), state: in("state"), cache: in("cache"), run: in("run")}
 	}
-	return dirs{filepath.Join(xdg.StateHome, "wasmtools"), filepath.Join(xdg.CacheHome, "wasmtools")}
+	in := func(dir string) string { return filepath.Join(dir, "wasmtools") }
+	return dirs{config: in(xdg.ConfigHome), data: in(xdg.DataHome), state: in(xdg.StateHome), cache: in(xdg.CacheHome), run: in(xdg.RuntimeDir)}
 }
+
+// private are all of them: no tool may see what is in there.
+func (d dirs) private() []string { return []string{d.config, d.data, d.state, d.cache, d.run} }
