@@ -1,0 +1,638 @@
+package evidence
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// VerifyOptions say what a record is held against. Only the folder is needed.
+type VerifyOptions struct {
+	// KeyFile is the key that must have made the record; "" means "key" beside
+	// the folder.
+	KeyFile string
+
+	// Anchors were taken of this record before and kept elsewhere.
+	Anchors []Anchor
+}
+
+// Fault is something that is not as it was written.
+type Fault struct {
+	Kind    string `json:"kind"`
+	Segment string `json:"segment,omitempty"` // the file
+	Line    int    `json:"line,omitempty"`    // in the file, from 1
+	Offset  int64  `json:"offset,omitempty"`
+	Seq     uint64 `json:"seq,omitempty"` // of the record
+	Text    string `json:"text"`
+}
+
+func (f Fault) String() string {
+	switch {
+	case f.Segment != "" && f.Line > 0:
+		return fmt.Sprintf("%s: %s:%d (byte %d): %s", f.Kind, f.Segment, f.Line, f.Offset, f.Text)
+	case f.Segment != "":
+		return fmt.Sprintf("%s: %s: %s", f.Kind, f.Segment, f.Text)
+	}
+	return f.Kind + ": " + f.Text
+}
+
+// The kinds of faults.
+const (
+	Edited    = "edited"    // bytes of a record were changed
+	Missing   = "missing"   // records or files were removed, or the end cut off
+	Forged    = "forged"    // a record that the key does not vouch for
+	Reordered = "reordered" // a record stands where another one should, or twice
+	Damaged   = "damaged"   // bytes that are no record
+	Unsigned  = "unsigned"  // key, signature or head is missing or another one
+	Unjoined  = "unjoined"  // the records contradict each other
+)
+
+// maxFaults bounds the list; the rest is counted.
+const maxFaults = 100
+
+// Report is what a verification found.
+type Report struct {
+	Log       string `json:"log,omitempty"`
+	Workspace string `json:"workspace,omitempty"`
+	Key       string `json:"key,omitempty"` // the public half
+	OK        bool   `json:"ok"`
+
+	Segments int    `json:"segments"`
+	Records  int    `json:"records"` // lines that were checked
+	First    uint64 `json:"first"`   // their numbers
+	Last     uint64 `json:"last"`
+	Signed   uint64 `json:"signed"`           // the last line before a signature
+	Pruned   uint64 `json:"pruned,omitempty"` // everything up to this line was removed on purpose
+	Anchored uint64 `json:"anchored,omitempty"`
+
+	Calls       int `json:"calls"`
+	Waiting     int `json:"waiting"`
+	Running     int `json:"running"`
+	Interrupted int `json:"interrupted"` // an intent without an outcome, whose process is gone
+
+	Faults      []Fault `json:"faults"`
+	FaultsTotal int     `json:"faults_total"`
+
+	// Notes are not as in a record that nothing ever interrupted, and are
+	// explained: what a killed process or a crash of the machine left.
+	Notes []Fault `json:"notes,omitempty"`
+}
+
+func (r *Report) fault(f Fault) {
+	if r.FaultsTotal++; len(r.Faults) < maxFaults {
+		r.Faults = append(r.Faults, f)
+	}
+}
+
+func (r *Report) note(f Fault) {
+	if len(r.Notes) < maxFaults {
+		r.Notes = append(r.Notes, f)
+	}
+}
+
+// Verify checks all of a record, also while processes write to it. The error
+// is for what could not be read; what was read and is wrong is in the report.
+// A folder without any record is fs.ErrNotExist.
+func Verify(dir string, o VerifyOptions) (Report, error) {
+	if o.KeyFile == "" {
+		o.KeyFile = filepath.Join(filepath.Dir(dir), keyName)
+	}
+	v := &verifier{dir: dir, wanted: map[uint64]bool{}, found: map[uint64]sum{}}
+	v.report.Faults = []Fault{}
+	unlock, err := v.snapshot()
+	if err != nil {
+		return v.report, err
+	}
+	defer unlock()
+	if err := v.keys(o.KeyFile); err != nil {
+		return v.report, err
+	}
+	v.wanted[v.head.end.seq], v.wanted[v.head.durable.seq] = true, true
+	for _, a := range o.Anchors {
+		v.wanted[a.Seq] = true
+	}
+	if err := v.limits(); err != nil {
+		return v.report, err
+	}
+	checks, err := v.segments()
+	if err != nil {
+		return v.report, err
+	}
+	v.join(checks)
+	v.tail(checks)
+	v.calls(checks)
+	v.anchors(o.Anchors)
+	v.report.OK = v.report.FaultsTotal == 0
+	return v.report, nil
+}
+
+type verifier struct {
+	dir     string
+	numbers []uint64
+	sizes   map[uint64]int64
+	living  map[uint64]bool
+	raw     [headSize]byte
+	boot    [16]byte
+
+	key    *key // nil if it cannot be had
+	head   head
+	headed bool // the head is good
+	public string
+
+	limit  map[uint64]int64 // where the records of a segment end, if that is before its end
+	wanted map[uint64]bool  // numbers of lines whose hashes are needed
+	found  map[uint64]sum
+	last   position // the last good line
+	report Report
+}
+
+// snapshot fixes what is looked at: writers are held off for that instant,
+// removal of old segments until the end.
+func (v *verifier) snapshot() (unlock func(), err error) {
+	numbers, err := listSegments(v.dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(v.dir, headName)); errors.Is(err, fs.ErrNotExist) && len(numbers) == 0 {
+		return nil, fmt.Errorf("nothing is recorded in %s: %w", v.dir, fs.ErrNotExist)
+	}
+	unlock = func() {}
+	// Locks need files that can be opened for writing on some systems. A record
+	// that lies on a read-only disk has no writers, and is read without.
+	if f, err := openOwn(filepath.Join(v.dir, pruneName), os.O_RDWR|os.O_CREATE); err == nil {
+		if err := lockFile(f, true); err != nil {
+			f.Close()
+			return nil, err
+		}
+		unlock = func() { f.Close() }
+	}
+	if f, err := openOwn(filepath.Join(v.dir, lockName), os.O_RDWR); err == nil {
+		defer f.Close()
+		if err := lockFile(f, true); err != nil {
+			unlock()
+			return nil, err
+		}
+	}
+	v.boot = bootID()
+	v.living = living(v.dir)
+	if f, err := openOwn(filepath.Join(v.dir, headName), os.O_RDONLY); err == nil {
+		err = readHead(f, v.raw[:])
+		f.Close()
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+	}
+	if v.numbers, err = listSegments(v.dir); err != nil {
+		unlock()
+		return nil, err
+	}
+	v.sizes = map[uint64]int64{}
+	for _, n := range v.numbers {
+		fi, err := os.Lstat(filepath.Join(v.dir, segmentName(n)))
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		v.sizes[n] = fi.Size()
+	}
+	return unlock, nil
+}
+
+// keys reads key and head and compares them.
+func (v *verifier) keys(path string) error {
+	k, err := readKey(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		v.report.fault(Fault{Kind: Unsigned, Text: "the key is gone, so nothing vouches for the record"})
+	case err != nil:
+		v.report.fault(Fault{Kind: Unsigned, Text: "the key cannot be used: " + err.Error()})
+	default:
+		v.key, v.public = k, k.public()
+		v.report.Key = v.public
+	}
+	var macKey []byte
+	if v.key != nil {
+		macKey = v.key.mac
+	}
+	v.head, err = decodeHead(v.raw[:], macKey)
+	v.headed = err == nil
+	if !v.headed {
+		v.report.fault(Fault{Kind: Unsigned, Segment: headName, Text: "the head is missing, damaged, or not made with this key, so the end of the record cannot be known"})
+	} else {
+		v.report.Log = hex.EncodeToString(v.head.log[:])
+	}
+	return nil
+}
+
+// limits finds out which bytes are known to be no records: those that the first
+// line of a later segment describes, and what a process or the machine may have
+// left behind the end that the head vouches for.
+func (v *verifier) limits() error {
+	v.limit = map[uint64]int64{}
+	c := v.chain()
+	for _, n := range v.numbers {
+		for _, s := range v.header(n, c).Skipped {
+			if err := v.skip(s); err != nil {
+				return err
+			}
+		}
+	}
+	if !v.headed {
+		return nil
+	}
+	for _, n := range v.numbers {
+		if _, known := v.limit[n]; known || n < v.head.end.segment {
+			continue
+		}
+		if err := v.unsettled(n, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) chain() *chain {
+	if v.key == nil {
+		return newChain(nil)
+	}
+	return newChain(v.key.mac)
+}
+
+// header is the first line of segment n if the key vouches for it.
+func (v *verifier) header(n uint64, c *chain) (m segmentMembers) {
+	f, err := openOwn(filepath.Join(v.dir, segmentName(n)), os.O_RDONLY)
+	if err != nil {
+		return m // whoever reads the segment says so
+	}
+	defer f.Close()
+	p, _, err := readLine(bufio.NewReaderSize(io.NewSectionReader(f, 0, v.sizes[n]), 16<<10))
+	if err != nil {
+		return m
+	}
+	l, ok := parseLine(p)
+	s := segmentCheck{number: n}
+	prev, ok2 := sum{}, false
+	if ok {
+		prev, ok2 = s.begin(&l)
+	}
+	if !ok2 || !c.follows(&prev, &l) {
+		return m
+	}
+	return s.header
+}
+
+// skip compares what a later segment says about the end of an earlier one.
+func (v *verifier) skip(s skipped) error {
+	name := segmentName(s.Segment)
+	f, err := openOwn(filepath.Join(v.dir, name), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // pruned, or missing, which shows elsewhere
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	v.limit[s.Segment] = s.Offset
+	p := make([]byte, max(0, min(s.Bytes, maxSkipDigest, v.sizes[s.Segment]-s.Offset)))
+	if _, err := f.ReadAt(p, s.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	at := Fault{Kind: whyTorn, Segment: name, Offset: s.Offset}
+	if v.sizes[s.Segment] != s.Offset+s.Bytes || tool.DigestOf(p) != s.Digest {
+		at.Kind, at.Text = Edited, "what stands here is not what was found and passed over"
+		v.report.fault(at)
+		return nil
+	}
+	at.Text = fmt.Sprintf("%d bytes at the end are no record; the segment after it says so", s.Bytes)
+	v.report.note(at)
+	return nil
+}
+
+// unsettled looks at the end of the record as the next writer would.
+func (v *verifier) unsettled(n uint64, c *chain) error {
+	name, size, h := segmentName(n), v.sizes[n], &v.head
+	f, err := openOwn(filepath.Join(v.dir, name), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	from := position{seq: h.end.seq, hash: h.end.hash, segment: n}
+	if n == h.end.segment {
+		if from = h.end; v.restarted() {
+			from = h.durable
+		}
+	}
+	if size < from.offset {
+		return nil
+	}
+	t, err := scanTail(f, from, size, c, !v.restarted())
+	if err != nil {
+		return err
+	}
+	if t.clean() || t.foreign {
+		return nil
+	}
+	v.limit[n] = t.end.offset
+	text := "%d bytes at the end are the beginning of a record whose writer was killed"
+	if v.restarted() {
+		text = "%d bytes at the end were being written when the machine stopped"
+	}
+	v.report.note(Fault{Kind: whyTorn, Segment: name, Offset: t.end.offset, Text: fmt.Sprintf(text, t.bytes)})
+	return nil
+}
+
+// segments checks every segment for itself, several at once.
+func (v *verifier) segments() ([]*segmentCheck, error) {
+	checks := make([]*segmentCheck, len(v.numbers))
+	errs := make([]error, len(v.numbers))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), max(1, len(v.numbers))) {
+		wg.Go(func() {
+			c := v.chain()
+			for i := range next {
+				n := v.numbers[i]
+				limit, ok := v.limit[n]
+				if !ok {
+					limit = v.sizes[n]
+				}
+				checks[i] = &segmentCheck{number: n, name: segmentName(n), wanted: v.wanted, found: map[uint64]sum{}}
+				errs[i] = checks[i].run(filepath.Join(v.dir, checks[i].name), limit, c)
+			}
+		})
+	}
+	for i := range v.numbers {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, c := range checks {
+		for seq, h := range c.found {
+			v.found[seq] = h
+		}
+	}
+	return checks, errors.Join(errs...)
+}
+
+// join follows the chain from segment to segment.
+func (v *verifier) join(checks []*segmentCheck) {
+	r := &v.report
+	var prunes []prunedMembers
+	for _, c := range checks {
+		prunes = append(prunes, c.prunes...)
+		if c.about != nil && v.public == "" {
+			v.public = c.about.Key
+		}
+	}
+	var before *segmentCheck
+	for _, c := range checks {
+		r.Segments++
+		r.Records += c.records
+		for _, f := range c.faults {
+			r.fault(f)
+		}
+		r.FaultsTotal += c.more
+		if c.records == 0 {
+			continue
+		}
+		v.identity(c)
+		v.border(before, c, prunes)
+		if r.First == 0 {
+			r.First = c.first.seq
+		}
+		v.last, before, r.Last = c.end, c, c.end.seq
+		if c.signed > 0 {
+			if verifySig(v.public, c.sig, statement(typeCheckpoint, v.head.log, c.signed, c.signedHash, "")) {
+				r.Signed = c.signed
+			} else {
+				r.fault(Fault{Kind: Unsigned, Segment: c.name, Seq: c.signed + 1, Text: fmt.Sprintf("the signature over record %d does not hold", c.signed)})
+			}
+		}
+	}
+}
+
+// restarted reports whether the machine may have been started since the last
+// line, so that what was not flushed may be lost.
+func (v *verifier) restarted() bool { return v.boot == [16]byte{} || v.boot != v.head.boot }
+
+// identity holds the record's first line against key and head.
+func (v *verifier) identity(c *segmentCheck) {
+	if c.about == nil {
+		return
+	}
+	r := &v.report
+	r.Workspace = c.about.Workspace
+	if v.headed && c.about.Log != hex.EncodeToString(v.head.log[:]) {
+		r.fault(Fault{Kind: Unsigned, Segment: c.name, Seq: c.first.seq, Text: "the head is that of another record"})
+	}
+	if v.key != nil && c.about.Key != v.key.public() {
+		r.fault(Fault{Kind: Unsigned, Segment: c.name, Seq: c.first.seq, Text: "the record was begun with another key"})
+	}
+}
+
+// border judges where c begins, after before.
+func (v *verifier) border(before, c *segmentCheck, prunes []prunedMembers) {
+	r := &v.report
+	if c.records == 0 {
+		return
+	}
+	seq, hash := uint64(0), sum{}
+	if before != nil {
+		seq, hash = before.end.seq, before.end.hash
+	}
+	at := Fault{Kind: Missing, Segment: c.name, Line: 1, Seq: c.first.seq}
+	if c.typ == typeSegment && c.header.Number != c.number {
+		r.fault(Fault{Kind: Reordered, Segment: c.name, Line: 1, Seq: c.first.seq, Text: fmt.Sprintf("says that it is segment %d", c.header.Number)})
+	}
+	if before == nil && c.first.seq > 1 {
+		if i := slices.IndexFunc(prunes, func(p prunedMembers) bool { return v.explains(p, c) }); i >= 0 {
+			r.Pruned = prunes[i].Through
+			seq, hash = prunes[i].Through, c.prev
+		} else {
+			at.Text = fmt.Sprintf("records 1 to %d are missing", c.first.seq-1)
+			r.fault(at)
+			seq, hash = c.first.seq-1, c.prev
+		}
+	}
+	lost := c.header.Lost
+	switch {
+	case lost != nil && lost.From == seq+1 && lost.To+1 == c.first.seq && c.prev == hash:
+		r.note(Fault{Kind: whyPower, Segment: c.name, Line: 1, Seq: c.first.seq, Text: fmt.Sprintf("records %d to %d were not flushed when the machine stopped", lost.From, lost.To)})
+	case c.first.seq > seq+1:
+		at.Text = fmt.Sprintf("records %d to %d are missing", seq+1, c.first.seq-1)
+		r.fault(at)
+	case c.first.seq < seq+1:
+		at.Kind, at.Text = Reordered, fmt.Sprintf("begins with record %d where %d should be", c.first.seq, seq+1)
+		r.fault(at)
+	case c.prev != hash && (before == nil || !before.dubious):
+		at.Kind, at.Text = Edited, fmt.Sprintf("record %d does not follow from record %d", c.first.seq, seq)
+		r.fault(at)
+	}
+	switch c.header.Why {
+	case whyRemoved:
+		r.fault(Fault{Kind: Missing, Segment: c.name, Line: 1, Seq: c.first.seq, Text: fmt.Sprintf("the process that wrote record %d found that records before it had been removed", c.first.seq)})
+	case whyHead:
+		r.fault(Fault{Kind: Unsigned, Segment: c.name, Line: 1, Seq: c.first.seq, Text: fmt.Sprintf("the process that wrote record %d found the head missing or damaged; records before it may be missing", c.first.seq)})
+	case whyForeign:
+		r.fault(Fault{Kind: Forged, Segment: c.name, Line: 1, Seq: c.first.seq, Text: fmt.Sprintf("the process that wrote record %d found lines before it that the key does not vouch for", c.first.seq)})
+	}
+}
+
+// explains reports whether p, if it is signed, says why nothing stands before c.
+func (v *verifier) explains(p prunedMembers, c *segmentCheck) bool {
+	return p.Hash == hex.EncodeToString(c.prev[:]) && p.Through < c.first.seq && p.Through+1 >= c.first.seq-c.lostBefore() &&
+		verifySig(v.public, p.Sig, statement(typePruned, v.head.log, p.Through, c.prev, ""))
+}
+
+func (c *segmentCheck) lostBefore() uint64 {
+	if l := c.header.Lost; l != nil && l.To >= l.From {
+		return l.To - l.From + 1
+	}
+	return 0
+}
+
+// tail holds the end of the record against the head.
+func (v *verifier) tail(checks []*segmentCheck) {
+	if !v.headed {
+		return
+	}
+	r, h := &v.report, &v.head
+	at := Fault{Kind: Missing}
+	if len(checks) > 0 {
+		at.Segment = checks[len(checks)-1].name
+	}
+	switch {
+	case v.last.seq < h.durable.seq, v.last.seq < h.end.seq && !v.restarted():
+		at.Text = fmt.Sprintf("the record ends with %d, but %d was written: records %d to %d are missing", v.last.seq, h.end.seq, v.last.seq+1, h.end.seq)
+		r.fault(at)
+	case v.last.seq < h.end.seq:
+		at.Kind, at.Text = whyPower, fmt.Sprintf("records %d to %d were not flushed when the machine stopped", v.last.seq+1, h.end.seq)
+		r.note(at)
+	default:
+		if got, ok := v.found[h.end.seq]; h.end.seq > 0 && (!ok || got != h.end.hash) && r.FaultsTotal == 0 {
+			at.Kind, at.Text = Edited, fmt.Sprintf("record %d is not the one that the head vouches for", h.end.seq)
+			r.fault(at)
+		}
+	}
+	for _, c := range checks {
+		if c.number > h.end.segment && c.records > 1 {
+			r.fault(Fault{Kind: Unsigned, Segment: c.name, Text: "stands after the end that the head vouches for"})
+		}
+	}
+}
+
+// calls joins intents and outcomes.
+func (v *verifier) calls(checks []*segmentCheck) {
+	type state struct {
+		writer  uint64
+		outcome bool
+		last    bool
+	}
+	r := &v.report
+	open := map[uint64]*state{}
+	ended := map[uint64]bool{} // processes
+	for _, c := range checks {
+		for _, e := range c.calls {
+			switch e.typ {
+			case typeIntent:
+				r.Calls++
+				open[e.seq] = &state{writer: e.writer}
+			case typeOutcome:
+				s := open[e.of]
+				switch {
+				case s == nil && e.of < r.First:
+				case s == nil:
+					r.fault(Fault{Kind: Unjoined, Segment: c.name, Seq: e.seq, Text: fmt.Sprintf("record %d is an outcome of call %d, which has none or no intent", e.seq, e.of)})
+				case e.waiting:
+					s.outcome = true
+				default:
+					delete(open, e.of)
+				}
+			case typeClose:
+				ended[e.writer] = true
+			case typeGone:
+				ended[e.of] = true
+			}
+		}
+	}
+	for _, s := range open {
+		switch {
+		case s.outcome:
+			r.Waiting++
+		case v.living[s.writer] && !ended[s.writer]:
+			r.Running++
+		default:
+			r.Interrupted++
+		}
+	}
+}
+
+// anchors holds the record against what was kept elsewhere.
+func (v *verifier) anchors(list []Anchor) {
+	r := &v.report
+	same := false
+	for _, a := range list {
+		if a.Log != r.Log {
+			continue
+		}
+		same = true
+		got, ok := v.found[a.Seq]
+		switch {
+		case a.Key != v.public || !a.check():
+			r.fault(Fault{Kind: Unsigned, Seq: a.Seq, Text: fmt.Sprintf("the anchor of %s was signed with another key", a.Time.Format("2006-01-02 15:04:05"))})
+		case ok && hex.EncodeToString(got[:]) == a.Hash:
+			r.Anchored = max(r.Anchored, a.Seq)
+		case ok:
+			r.fault(Fault{Kind: Edited, Seq: a.Seq, Text: fmt.Sprintf("record %d is not the one that was anchored on %s", a.Seq, a.Time.Format("2006-01-02 15:04:05"))})
+		case a.Seq <= r.Pruned:
+			r.note(Fault{Kind: "pruned", Seq: a.Seq, Text: fmt.Sprintf("record %d was anchored and has been removed on purpose since", a.Seq)})
+		default:
+			r.fault(Fault{Kind: Missing, Seq: a.Seq, Text: fmt.Sprintf("record %d was anchored on %s and is missing", a.Seq, a.Time.Format("2006-01-02 15:04:05"))})
+		}
+	}
+	if len(list) > 0 && !same {
+		r.fault(Fault{Kind: Missing, Text: "none of the anchors is of this record: it was begun anew, or the anchors belong to another one"})
+	}
+}
+
+// Summary is the report for a person, in a few lines.
+func (r Report) Summary() string {
+	var b strings.Builder
+	if r.OK {
+		fmt.Fprintf(&b, "ok: %d records in %d segments, %d to %d, signed up to %d\n", r.Records, r.Segments, r.First, r.Last, r.Signed)
+	} else {
+		fmt.Fprintf(&b, "not as it was written: %d faults in %d records\n", r.FaultsTotal, r.Records)
+	}
+	fmt.Fprintf(&b, "calls: %d, of which waiting %d, running %d, interrupted %d\n", r.Calls, r.Waiting, r.Running, r.Interrupted)
+	if r.Pruned > 0 {
+		fmt.Fprintf(&b, "pruned: records up to %d were removed on purpose\n", r.Pruned)
+	}
+	if r.Anchored > 0 {
+		fmt.Fprintf(&b, "anchored: record %d stands as it was anchored\n", r.Anchored)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(&b, "fault: %s\n", f)
+	}
+	if n := r.FaultsTotal - len(r.Faults); n > 0 {
+		fmt.Fprintf(&b, "and %d more\n", n)
+	}
+	return b.String()
+}
+
+// unmarshal is for the few lines of which verification reads the members.
+func (l *line) unmarshal(v any) bool { return json.Unmarshal(l.raw, v) == nil }
