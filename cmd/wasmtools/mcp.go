@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/mcp/server"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -20,7 +21,9 @@ func newMCP() *cobra.Command {
 protocol era (2026-07-28, and 2025-11-25 and older). The server ends when its
 input closes.
 
-With --approve ask, a call that would change a file answers approval_required.`,
+With --approve ask, a call that would change a file asks the person behind the
+client, if the client can do that (elicitation), and else answers
+approval_required.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			rt, turn, err := f.begin(c)
@@ -58,5 +61,9 @@ func (b *backend) Tools() []tool.Definition {
 }
 
 func (b *backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
-	return b.turn.Call(ctx, []wasmtools.Request{{Tool: c.Tool, Arguments: c.Arguments, Sink: sink}})[0].Result
+	return b.turn.Call(ctx, []wasmtools.Request{{
+		Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience,
+	}})[0].Result
 }
+
+func (b *backend) Decide(ticket string, d approval.Decision) error { return b.rt.Decide(ticket, d) }

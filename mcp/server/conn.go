@@ -40,6 +40,8 @@ type conn struct {
 	lines  *lines
 	grace  time.Duration
 
+	principal principal
+
 	writing chan struct{} // a lock that a closed connection can give up waiting for
 	out     io.Writer
 	writes  atomic.Uint64 // odd while a write is under way
@@ -90,12 +92,13 @@ type connKey struct{}
 func newConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *conn {
 	c := &conn{
 		in: in, lines: newLines(in), out: out, grace: grace,
-		writing:  make(chan struct{}, 1),
-		closed:   make(chan struct{}),
-		drained:  make(chan struct{}),
-		room:     make(chan struct{}, 1),
-		accepted: make(map[jsonrpc.ID]*request),
-		byExtra:  make(map[*mcpsdk.RequestExtra]*request),
+		principal: newPrincipal(),
+		writing:   make(chan struct{}, 1),
+		closed:    make(chan struct{}),
+		drained:   make(chan struct{}),
+		room:      make(chan struct{}, 1),
+		accepted:  make(map[jsonrpc.ID]*request),
+		byExtra:   make(map[*mcpsdk.RequestExtra]*request),
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c

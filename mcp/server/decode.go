@@ -34,6 +34,7 @@ type message struct {
 	// Members of params, whatever the method; the receiver picks what its
 	// method knows.
 	name, arguments, cursor, requestID, meta []byte
+	inputResponses, requestState             []byte
 	// Members of params._meta.
 	token                 []byte // progressToken
 	version, client, caps []byte // the three that every 2026-07-28 request carries
@@ -89,6 +90,10 @@ func known(raw []byte) string {
 		return "cursor"
 	case "requestId":
 		return "requestId"
+	case "inputResponses":
+		return "inputResponses"
+	case "requestState":
+		return "requestState"
 	case "_meta":
 		return "_meta"
 	case "progressToken":
@@ -218,6 +223,10 @@ func (d *decoder) params() bool {
 			ok = d.take(&d.m.cursor, key, 2)
 		case "requestId":
 			ok = d.take(&d.m.requestID, key, 2)
+		case "inputResponses":
+			ok = d.take(&d.m.inputResponses, key, 2)
+		case "requestState":
+			ok = d.take(&d.m.requestState, key, 2)
 		case "_meta":
 			ok = d.meta()
 		default:

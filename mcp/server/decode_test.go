@@ -108,7 +108,7 @@ func TestDecodeDropsBrokenResponses(t *testing.T) {
 }
 
 func TestDecodeMembers(t *testing.T) {
-	line := `{"params":{"x":1,"name":"n","arguments":{"name":"inner","_meta":{"progressToken":9}},"cursor":"c","requestId":7,` +
+	line := `{"params":{"x":1,"inputResponses":{"requestState":"inner"},"requestState":"s","name":"n","arguments":{"name":"inner","_meta":{"progressToken":9}},"cursor":"c","requestId":7,` +
 		`"_meta":{"progressToken":"t","io.modelcontextprotocol/protocolVersion":"v","io.modelcontextprotocol/clientInfo":{"a":1},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"y":[1,2]}},"method":"m","id":"\u0069","jsonrpc":"2.0"}`
 	m, f := decode([]byte(line))
@@ -116,8 +116,8 @@ func TestDecodeMembers(t *testing.T) {
 		t.Fatal(f.text)
 	}
 	got := []string{m.method, fmt.Sprint(m.id.Raw()), string(m.rawID), string(m.name), string(m.arguments), string(m.cursor),
-		string(m.requestID), string(m.token), string(m.version), string(m.client), string(m.caps)}
-	want := []string{"m", "i", `"\u0069"`, `"n"`, `{"name":"inner","_meta":{"progressToken":9}}`, `"c"`, `7`, `"t"`, `"v"`, `{"a":1}`, `{}`}
+		string(m.requestID), string(m.token), string(m.version), string(m.client), string(m.caps), string(m.inputResponses), string(m.requestState)}
+	want := []string{"m", "i", `"\u0069"`, `"n"`, `{"name":"inner","_meta":{"progressToken":9}}`, `"c"`, `7`, `"t"`, `"v"`, `{"a":1}`, `{}`, `{"requestState":"inner"}`, `"s"`}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -247,6 +247,7 @@ func FuzzDecodeLine(f *testing.F) {
 	}
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"noop","arguments":{"a":[1,-2.5e3,"\ud83d\ude00é"]},"_meta":{"progressToken":1}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"w","inputResponses":{"approve":{"action":"accept"}},"requestState":"\u0041"}}`,
 		`{"jsonrpc":"2.0","id":"x","error":{"code":-1,"message":"m","data":{"a":null}}}`,
 		`{"jsonrpc":"2.0","id":0,"result":{"a":"b"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\ud800"}}`,
@@ -293,6 +294,8 @@ func FuzzDecodeLine(f *testing.F) {
 			sameJSON(t, "cursor", m.cursor, p.Cursor)
 			sameJSON(t, "requestId", m.requestID, p.RequestID)
 			sameJSON(t, "_meta", m.meta, p.Meta)
+			sameJSON(t, "inputResponses", m.inputResponses, o["inputResponses"])
+			sameJSON(t, "requestState", m.requestState, o["requestState"])
 			var meta map[string]json.RawMessage
 			_ = json.Unmarshal(p.Meta, &meta)
 			sameJSON(t, "progressToken", m.token, meta["progressToken"])

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -19,6 +21,58 @@ type fake struct {
 	stopped atomic.Int64 // calls of "slow" that saw their context end
 
 	release chan struct{} // "gate" waits for it, whatever its context says
+
+	desk  *approval.Desk // where "write" asks
+	disk  atomic.Int64   // what "write" would change, as a person is shown it
+	wrote atomic.Int64
+}
+
+func newFake() *fake {
+	return &fake{desk: approval.NewDesk(nil, 0), release: make(chan struct{})}
+}
+
+// Decide takes answers that come in a request of their own.
+func (f *fake) Decide(ticket string, d approval.Decision) error { return f.desk.Decide(ticket, d) }
+
+func canonical(args json.RawMessage) []byte {
+	var v any
+	_ = json.Unmarshal(args, &v)
+	p, _ := json.Marshal(v)
+	return p
+}
+
+// write asks as a turn does: by a ticket that an equal call joins, and that is
+// redeemed for what would happen now.
+func (f *fake) write(ctx context.Context, c Call) tool.Result {
+	now := strconv.FormatInt(f.disk.Load(), 10)
+	req := approval.Request{
+		Session: "s", CallID: "c", Tool: c.Tool, Source: tool.Builtin, Effects: tool.Reads | tool.Writes,
+		Input: tool.DigestOf(canonical(c.Arguments)), Arguments: c.Arguments, InPerson: c.Tool == "write_protected",
+		Preview: tool.Preview{
+			Writes:  &tool.WriteSet{Entries: []tool.Write{{Op: tool.OpWrite, Path: "a.txt"}}},
+			Diff:    "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-old " + now + "\n+new\n",
+			Binding: tool.DigestOf([]byte(now)),
+		},
+	}
+	if c.Tool == "write_command" {
+		req.Effects, req.Preview.Writes, req.Preview.Command = tool.Executes, nil, "make"
+	}
+	tk, err := f.desk.Submit(req)
+	if err != nil {
+		return tool.ErrorResult(err)
+	}
+	if _, answered := tk.Decision(); !answered {
+		if _, err = tk.Ask(ctx, c.Approver); err == approval.ErrNoAnswer || err == approval.ErrNotAsked {
+			return tool.ErrorResult(tool.Errorf(tool.ApprovalRequired, "a person must agree first").With("ticket", tk.Request().Ticket))
+		} else if err != nil {
+			return tool.ErrorResult(err)
+		}
+	}
+	if err := tk.Redeem(req.Preview.Binding); err != nil {
+		return tool.ErrorResult(err)
+	}
+	f.wrote.Add(1)
+	return tool.TextResult("written")
 }
 
 var object = json.RawMessage(`{"type":"object"}`)
@@ -42,6 +96,8 @@ func (f *fake) Call(ctx context.Context, c Call, sink tool.Sink) tool.Result {
 	switch c.Tool {
 	case "echo":
 		return tool.TextResult(string(c.Arguments))
+	case "write", "write_protected", "write_command":
+		return f.write(ctx, c)
 	case "edit_file":
 		return tool.ErrorResult(tool.PathErrorf(tool.ApprovalRequired, "a.go", "a person must agree to this change").
 			WithNext("run `wasmtools approvals`, then repeat the call").With("ticket", "t1"))

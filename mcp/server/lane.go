@@ -69,7 +69,7 @@ func (s *Server) addLane() {
 			}
 			defer context.AfterFunc(c.ctx, cancel)()
 			ss, _ := req.GetSession().(*mcpsdk.ServerSession)
-			return s.serveCall(ctx, ss, r)
+			return s.serveCall(ctx, c, ss, r)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func (s *Server) serveList(r *request) (mcpsdk.Result, error) {
 	return inFrame, nil
 }
 
-func (s *Server) serveCall(ctx context.Context, ss *mcpsdk.ServerSession, r *request) (mcpsdk.Result, error) {
+func (s *Server) serveCall(ctx context.Context, c *conn, ss *mcpsdk.ServerSession, r *request) (mcpsdk.Result, error) {
 	name, ok := str(r.name)
 	if !ok || name == "" {
 		return nil, invalidParams("name must be a string: the name of a tool")
@@ -111,9 +111,21 @@ func (s *Server) serveCall(ctx context.Context, ss *mcpsdk.ServerSession, r *req
 	if p != nil {
 		sink = p
 	}
-	res := s.run(ctx, call, sink)
+	if r.modern && r.requestState != nil {
+		if err := s.takeReply(c, r, call); err != nil {
+			r.frame = s.encode(r, tool.ErrorResult(err))
+			return inFrame, nil
+		}
+	}
+	ask := &asker{s: s, c: c, ss: ss, r: r, call: call, ctx: ctx, p: p}
+	call.Approver, call.Patience = ask, patience
+	res := s.run(ctx, call, ask, sink)
 	if p != nil {
 		p.end()
+	}
+	if q := ask.questionFor(&res); q != nil {
+		r.frame = append(append(append(appendHead(newFrame(), r.rawID), '{'), q...), "}}\n"...)
+		return inFrame, nil
 	}
 	if res.IsError && res.Code == tool.NotRegistered && !s.listing().names[name] {
 		return nil, invalidParams("unknown tool: " + res.PlainText())
@@ -123,14 +135,16 @@ func (s *Server) serveCall(ctx context.Context, ss *mcpsdk.ServerSession, r *req
 }
 
 // run hands the call to the backend once there is room for it.
-func (s *Server) run(ctx context.Context, call Call, sink tool.Sink) (res tool.Result) {
+func (s *Server) run(ctx context.Context, call Call, ask *asker, sink tool.Sink) (res tool.Result) {
 	select {
 	case s.running <- struct{}{}:
 	case <-ctx.Done():
 		return tool.ErrorResult(ctx.Err())
 	}
+	var left sync.Once
+	ask.leave = func() { left.Do(func() { <-s.running }) }
 	defer func() {
-		<-s.running
+		ask.leave()
 		if p := recover(); p != nil {
 			s.notice("a call of %s panicked: %v\n%s", tool.QuotePath(clip(call.Tool, 64)), p, debug.Stack())
 			res = tool.ErrorResult(tool.Errorf(tool.Internal, "the runtime failed while it served this call"))

@@ -244,7 +244,7 @@ func hostile(t *testing.T, test func(t *testing.T, s *session)) {
 		in, client := io.Pipe()
 		reader, out := io.Pipe()
 		ctx, cancel := context.WithCancel(context.Background())
-		s := &session{f: &fake{release: make(chan struct{})}, client: client, reader: reader, out: out, cancel: cancel, done: make(chan error, 1)}
+		s := &session{f: newFake(), client: client, reader: reader, out: out, cancel: cancel, done: make(chan error, 1)}
 		go func() { s.done <- New(s.f, Options{}).Run(ctx, in, out) }()
 		test(t, s)
 		cancel()

@@ -32,13 +32,14 @@ import (
 
 	mcpsdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
 // Limits on what runs and waits at the same time, for the whole server or for
 // one connection.
 const (
-	maxRunning  = 64       // calls inside the backend, per server
+	maxRunning  = 64       // calls inside the backend, per server; those not counted that ask a client
 	maxAccepted = 1024     // requests read and not yet answered, per connection
 	maxHeld     = 64 << 20 // bytes of their lines, per connection
 )
@@ -70,10 +71,27 @@ type Watcher interface {
 	Changed() <-chan struct{}
 }
 
+// Decider is an optional part of a Backend that takes an answer which comes in
+// a request of its own, as those of 2026-07-28 clients do. Without it they are
+// not asked.
+type Decider interface {
+	// Decide answers a ticket that [Call.Approver] was offered. It returns
+	// [approval.ErrAnswered] or [approval.ErrExpired] when it came too late.
+	Decide(ticket string, d approval.Decision) error
+}
+
 // Call is one tools/call request.
 type Call struct {
 	Tool      string          // as the client wrote it; perhaps unknown
 	Arguments json.RawMessage // valid JSON, {} if none were sent; not checked against any schema
+
+	// Approver asks the person behind the client about this call. It takes no
+	// part where the client or [Options.Elicitation] does not allow that.
+	Approver approval.Approver
+
+	// Patience is how long the call may wait for a person whom somebody else
+	// asks, before the client would give up.
+	Patience time.Duration
 }
 
 // Options describe a server. The zero value works.
@@ -86,6 +104,10 @@ type Options struct {
 	// Notice takes lines for the person who runs the server, never for the
 	// client; nil discards them.
 	Notice io.Writer
+
+	// Elicitation says which calls a client that can ask its person is asked
+	// about.
+	Elicitation Elicitation
 
 	// Grace is how long accepted calls may go on after stdin has closed; they
 	// are cancelled then. 0 means 5 seconds.
@@ -101,6 +123,7 @@ type Server struct {
 	running chan struct{}
 	list    atomic.Pointer[listing]
 	listMu  sync.Mutex // one builder at a time
+	states  states
 	noticed sync.Mutex
 }
 

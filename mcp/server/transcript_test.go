@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,12 +27,20 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/transcr
 //
 //	-> a line from the client     ${META} stands for what every 2026-07-28 request carries,
 //	                              ${REST} for the inside of it,
-//	                              ${INIT} for an initialize request, ${repeat N text} for text N times
+//	                              ${INIT} for an initialize request, ${repeat N text} for text N times,
+//	                              ${ASKME} and ${INITASK} for META and INIT of a client that takes forms,
+//	                              ${STATE n} for the nth request state that the server sent
 //	-| the same without a line end
 //	<- a line from the server
 //	.. 150ms                      that time passes
+//	.. changed                    what the tool write would change is another thing now
 //	.. eof                        the client closes its end
 //	.. run returns ERROR          what Run says at the end
+//
+// Tickets and request state are random and are shown by their numbers. A question
+// is shown whole in sessions whose name begins with yes, else by its first line.
+// Where several lines come at once, a cancelled question stands first and a new
+// one last, because nothing orders them.
 //
 // Time is synctest's, so nothing is slow and nothing is left to chance.
 func TestTranscripts(t *testing.T) {
@@ -47,7 +57,7 @@ func TestTranscripts(t *testing.T) {
 			f := &ar.Files[i]
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+f.Name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					got := play(t, string(f.Data))
+					got := play(t, string(f.Data), !strings.HasPrefix(f.Name, "yes"))
 					if *update {
 						f.Data = []byte(got)
 					} else if got != string(f.Data) {
@@ -65,20 +75,28 @@ func TestTranscripts(t *testing.T) {
 }
 
 // play runs one session and returns it with the server's lines as they came.
-func play(t *testing.T, script string) string {
+func play(t *testing.T, script string, brief bool) string {
 	in, client := io.Pipe()
 	var out lockedBuffer
-	s := New(&fake{}, Options{Version: "1", Instructions: "Be kind."})
+	f := newFake()
+	s := New(f, Options{Version: "1", Instructions: "Be kind."})
 	done := make(chan error, 1)
 	go func() { done <- s.Run(context.Background(), in, &out) }()
 
 	var got strings.Builder
+	var seen handles
 	collect := func() {
 		synctest.Wait()
-		for _, l := range strings.SplitAfter(out.take(), "\n") {
-			if l != "" {
-				got.WriteString("<- " + shown(l))
+		lines := strings.SplitAfter(out.take(), "\n")
+		slices.SortStableFunc(lines, func(a, b string) int { return rank(a) - rank(b) })
+		for _, l := range lines {
+			if l == "" {
+				continue
 			}
+			if l = seen.number(l); brief {
+				l = questionPattern.ReplaceAllString(l, `$1...","requestedSchema":<form>}`)
+			}
+			got.WriteString("<- " + shown(l))
 		}
 	}
 	closed := false
@@ -89,13 +107,16 @@ func play(t *testing.T, script string) string {
 			continue
 		case strings.HasPrefix(text, "-> ") || strings.HasPrefix(text, "-| "):
 			got.WriteString(l)
-			line := expand(t, text[3:])
+			line := expand(t, seen.expand(t, text[3:]))
 			if text[1] == '>' {
 				line += "\n"
 			}
 			if _, err := io.WriteString(client, line); err != nil {
 				t.Fatal(err)
 			}
+		case text == ".. changed":
+			got.WriteString(l)
+			f.disk.Add(1)
 		case text == ".. eof":
 			got.WriteString(l)
 			client.Close()
@@ -119,8 +140,59 @@ func play(t *testing.T, script string) string {
 	}
 	err := <-done
 	collect()
+	if n := f.wrote.Load(); n > 0 {
+		fmt.Fprintf(&got, ".. run returns %v, written %d times\n\n", err, n)
+		return got.String()
+	}
 	fmt.Fprintf(&got, ".. run returns %v\n\n", err)
 	return got.String()
+}
+
+var questionPattern = regexp.MustCompile(`("message":"[^\\"]*\\n).*","requestedSchema":` + regexp.QuoteMeta(askSchema) + `}`)
+
+// rank orders what is sent at once by nobody in particular.
+func rank(line string) int {
+	switch {
+	case strings.Contains(line, `"notifications/cancelled"`):
+		return 0
+	case strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) && strings.Contains(line, `,"method":"elicitation/create"`):
+		return 2
+	}
+	return 1
+}
+
+// handles are the random parts of what the server sends, in their order.
+type handles struct{ tickets, states []string }
+
+var (
+	ticketPattern = regexp.MustCompile(`\b[a-z2-7]{26}\b`)
+	statePattern  = regexp.MustCompile(`"requestState":"([A-Za-z0-9_-]+)"`)
+)
+
+// number puts the numbers of random parts in their place.
+func (h *handles) number(line string) string {
+	line = statePattern.ReplaceAllStringFunc(line, func(m string) string {
+		h.states = append(h.states, statePattern.FindStringSubmatch(m)[1])
+		return `"requestState":"<state ` + strconv.Itoa(len(h.states)) + `>"`
+	})
+	return ticketPattern.ReplaceAllStringFunc(line, func(m string) string {
+		i := slices.Index(h.tickets, m)
+		if i < 0 {
+			h.tickets, i = append(h.tickets, m), len(h.tickets)
+		}
+		return "<ticket " + strconv.Itoa(i+1) + ">"
+	})
+}
+
+// expand puts them back.
+func (h *handles) expand(t *testing.T, s string) string {
+	return regexp.MustCompile(`\$\{STATE \d+\}`).ReplaceAllStringFunc(s, func(m string) string {
+		n, _ := strconv.Atoi(m[len("${STATE ") : len(m)-1])
+		if n < 1 || n > len(h.states) {
+			t.Fatalf("%s: the server has sent %d states", m, len(h.states))
+		}
+		return h.states[n-1]
+	})
 }
 
 func shown(line string) string {
@@ -133,6 +205,8 @@ func shown(line string) string {
 const (
 	restText = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
 	metaText = `"_meta":{` + restText + `}`
+	askText  = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+	initAsk  = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}}`
 	initText = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 )
 
@@ -140,6 +214,8 @@ func expand(t *testing.T, s string) string {
 	s = strings.ReplaceAll(s, "${META}", metaText)
 	s = strings.ReplaceAll(s, "${REST}", restText)
 	s = strings.ReplaceAll(s, "${INIT}", initText)
+	s = strings.ReplaceAll(s, "${ASKME}", askText)
+	s = strings.ReplaceAll(s, "${INITASK}", initAsk)
 	for {
 		at := strings.Index(s, "${repeat ")
 		if at < 0 {
