@@ -50,7 +50,7 @@ func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions
 	}
 	kept := page.Entries[:0]
 	for _, e := range page.Entries {
-		if o.Allows(workspace.VerbStat, e.Path, "", e.ID) == nil {
+		if o.Shows(e) == nil {
 			kept = append(kept, e)
 		} else {
 			page.Skipped.Denied++

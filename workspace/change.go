@@ -63,7 +63,7 @@ func (o *Overlay) Write(ctx context.Context, path string, data []byte, overwrite
 			return tool.PathErrorf(tool.Exists, path, "the file exists").
 				WithNext("set overwrite if replacing it is meant, or edit it")
 		}
-		if err := o.guard(VerbWrite, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
+		if err := o.guardFile(ctx, VerbWrite, pl.path, pl.disk, pl.onDisk, pl.st); err != nil {
 			return err
 		}
 		hidden := o.guard(VerbRead, pl.path, pl.disk, pl.onDisk, pl.st.id) != nil
@@ -86,7 +86,7 @@ func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (ch Chang
 		return Change{}, err
 	}
 	err = stable(path, func() error {
-		f, data, pl, err := o.open(path, VerbRead, VerbWrite)
+		f, data, pl, err := o.open(ctx, path, VerbRead, VerbWrite)
 		if err != nil {
 			return err
 		}

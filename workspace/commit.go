@@ -35,7 +35,7 @@ func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet, allowed ...to
 	if ws.Empty() {
 		return nil
 	}
-	c := &commit{w: w, ctx: ctx, held: map[string]*heldDir{}}
+	c := &commit{w: w, ctx: ctx, set: ws, allowed: allowed, held: map[string]*heldDir{}}
 	c.sim.w = w
 	defer c.close()
 	if err := c.plan(ws); err != nil {
@@ -46,7 +46,7 @@ func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet, allowed ...to
 		return err
 	}
 	defer unlock()
-	for _, step := range []func() error{c.check, c.stage, c.publish} {
+	for _, step := range []func() error{c.check, c.mayChange, c.stage, c.publish, c.mightChange} {
 		if err := step(); err != nil {
 			return errors.Join(err, c.rollback())
 		}
@@ -56,8 +56,11 @@ func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet, allowed ...to
 
 // commit is one run.
 type commit struct {
-	w     *Workspace
-	ctx   context.Context
+	w       *Workspace
+	ctx     context.Context
+	set     *tool.WriteSet
+	allowed []tool.ProtectedPath
+
 	sim   view
 	held  map[string]*heldDir
 	made  []*heldDir
@@ -238,7 +241,7 @@ func (c *commit) place(u *unit) error {
 		u.fresh = h
 		c.sim.set(path, &node{typ: Dir, st: stat{typ: Dir}, held: h})
 	case tool.OpWrite:
-		n := &node{typ: File, st: stat{typ: File}}
+		n := &node{typ: File, st: stat{typ: File}, data: e.Blob}
 		if u.now != nil {
 			n.base = disk
 		}
@@ -279,6 +282,12 @@ func (c *commit) placeMove(u *unit, n *node, disk string) error {
 	}
 	u.free = there == nil
 	moved := &node{typ: File, from: disk}
+	switch {
+	case e.Mode.IsDir():
+		moved.typ = Dir
+	case e.Mode&fs.ModeSymlink != 0:
+		moved.typ = Link
+	}
 	if u.fresh != nil {
 		moved = &node{typ: Dir, st: stat{typ: Dir}, held: u.fresh}
 	} else if n != nil && n.base != "" {

@@ -28,6 +28,34 @@ func (c *commit) check() error {
 	return nil
 }
 
+// mayChange refuses secrets, and protected paths that nobody allowed.
+func (c *commit) mayChange() error {
+	j, err := c.w.newJudge(c.ctx, c.set.Entries, &c.sim)
+	if err != nil {
+		return err
+	}
+	if err := j.all(false); err != nil {
+		return err
+	}
+	return j.refuse(c.allowed)
+}
+
+// mightChange is the same once all is in place: what another program made
+// meanwhile, a HEAD beside a config or a name in a directory that moved, can have
+// turned a path into a protected one.
+func (c *commit) mightChange() error {
+	now := &view{w: c.w}
+	j, err := c.w.newJudge(c.ctx, c.set.Entries, now)
+	if err != nil {
+		return err
+	}
+	j.final = &c.sim
+	if err := j.all(true); err != nil {
+		return err
+	}
+	return j.refuse(c.allowed)
+}
+
 // stillThere makes sure that a directory's path still leads to the directory
 // that we hold.
 func (c *commit) stillThere(h *heldDir) error {

@@ -10,7 +10,7 @@ import (
 // deniedDirs are folders of ours that happen to lie in the tree: keys, locks and
 // compiled code must be out of reach of every call, whatever it was granted.
 type deniedDirs struct {
-	paths []string        // canonical, below the root
+	paths []string        // below the root, folded: in another spelling it may be the same folder
 	ids   []tool.Identity // of those that exist
 }
 
@@ -25,7 +25,7 @@ func (w *Workspace) deny(folders []string) {
 			continue
 		}
 		rel = filepath.ToSlash(rel)
-		w.denied.paths = append(w.denied.paths, rel)
+		w.denied.paths = append(w.denied.paths, fold(rel))
 		if d, err := w.openDir(rel); err == nil {
 			if st, err := d.stat(); err == nil {
 				w.denied.ids = append(w.denied.ids, st.id)
@@ -60,8 +60,9 @@ func (d deniedDirs) guard(next func(Verb, string, tool.Identity) error) func(Ver
 		return next
 	}
 	return func(v Verb, path string, id tool.Identity) error {
+		folded := fold(path)
 		for _, p := range d.paths {
-			if under(path, p) {
+			if under(folded, p) {
 				return ownFolder(path)
 			}
 		}

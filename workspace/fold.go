@@ -108,11 +108,11 @@ func foldRune(r rune) rune {
 }
 
 // unseen reports whether a code point is one that some system ignores in names,
-// or that nobody sees: Default_Ignorable_Code_Point, and the controls.
+// or that nobody sees: Default_Ignorable_Code_Point, and all that only formats.
 func unseen(r rune) bool {
 	switch {
 	case r < 0xad:
-		return 0x80 <= r && r < 0xa0
+		return false
 	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
 		return true
 	}

@@ -31,6 +31,7 @@ func (s stat) info(path string) Info {
 		Mode:  s.mode,
 		Links: s.nlink,
 		ID:    s.id,
+		ctime: s.ctime,
 	}
 	if s.typ != File {
 		in.Size = 0 // what a file system says about the size of a directory means nothing to a reader

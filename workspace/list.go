@@ -94,7 +94,7 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 		if err := ctx.Err(); err != nil {
 			return Page{}, err
 		}
-		in, err := o.listed(d, pl.path, name)
+		in, err := o.listed(ctx, d, pl.path, name)
 		if err != nil {
 			page.Skipped.Unreadable++
 			continue
@@ -145,7 +145,8 @@ func (o *Overlay) openList(asked string) (dir, place, error) {
 	}
 }
 
-func (o *Overlay) listed(d dir, parent, name string) (Info, error) {
+// listed tells of one entry. Of a secret it tells the name and the kind only.
+func (o *Overlay) listed(ctx context.Context, d dir, parent, name string) (Info, error) {
 	path := join(parent, name)
 	var st stat
 	var err error
@@ -156,6 +157,15 @@ func (o *Overlay) listed(d dir, parent, name string) (Info, error) {
 	}
 	if err != nil {
 		return Info{}, err
+	}
+	secret := o.w.lists.secretRule(path)
+	if secret == nil {
+		if secret, err = o.w.aliasRule(ctx, path, st); err != nil {
+			return Info{}, err
+		}
+	}
+	if secret != nil {
+		return Info{Path: path, Name: name, Type: st.typ, Secret: secret.Name}, nil
 	}
 	in := st.info(path)
 	switch {

@@ -71,7 +71,7 @@ func (o *Overlay) destination(ctx context.Context, src, dst place, overwrite boo
 	if dst.path == "." {
 		return nil, tool.PathErrorf(tool.Exists, to, "the destination is the workspace root").WithNext("give the whole new name")
 	}
-	if err := o.guard(VerbWrite, dst.path, dst.disk, dst.exists() && dst.onDisk, dst.st.id); err != nil {
+	if err := o.guardFile(ctx, VerbWrite, dst.path, dst.disk, dst.exists() && dst.onDisk, dst.st); err != nil {
 		return nil, err
 	}
 	if err := o.parentWritable(dst); err != nil {
@@ -81,7 +81,7 @@ func (o *Overlay) destination(ctx context.Context, src, dst place, overwrite boo
 		return nil, nil
 	}
 	if dst.st.id == src.st.id && dst.st.id != (tool.Identity{}) {
-		alias, err := o.alias(src, dst)
+		alias, err := o.oneName(src, dst)
 		if err != nil {
 			return nil, err
 		}
@@ -126,9 +126,9 @@ func (o *Overlay) destination(ctx context.Context, src, dst place, overwrite boo
 	return c, o.hold(to, int64(len(c.before)))
 }
 
-// alias reports whether two paths are spellings of one name, as on a system that
+// oneName reports whether two paths are spellings of one name, as on a system that
 // ignores case, and not two names of one file.
-func (o *Overlay) alias(src, dst place) (bool, error) {
+func (o *Overlay) oneName(src, dst place) (bool, error) {
 	sp, _ := split(src.path)
 	dp, name := split(dst.path)
 	if sp != dp || !src.onDisk || !dst.onDisk {
@@ -190,7 +190,7 @@ func (o *Overlay) describeMove(ctx context.Context, src, dst place) (*change, er
 	m := &change{Write: tool.Write{Op: tool.OpMove, From: src.path, Path: dst.path, Mode: src.st.fileMode()}}
 	var hashed int64
 	visit := func(it item) error {
-		if err := o.guard(VerbDelete, it.path, it.disk, it.onDisk, it.st.id); err != nil {
+		if err := o.guardFile(ctx, VerbDelete, it.path, it.disk, it.onDisk, it.st); err != nil {
 			return err
 		}
 		if it.path != src.path {
@@ -220,12 +220,7 @@ func (o *Overlay) describeMove(ctx context.Context, src, dst place) (*change, er
 		return nil
 	}
 	walk := treeWalk{o: o, ctx: ctx, visit: visit, max: 10 * maxNames}
-	if src.st.typ == Dir && o.opts.Guard == nil {
-		// Nobody wants to judge what is in it.
-		if n := src.node; n == nil || !n.fresh() {
-			m.Identity = src.st.id
-		}
-	} else if err := walk.run(src); err != nil {
+	if err := walk.run(src); err != nil {
 		return nil, err
 	}
 	if src.onDisk {

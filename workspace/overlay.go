@@ -120,7 +120,28 @@ func (o *Overlay) Pending() []PendingFile {
 	return out
 }
 
+// guard asks the list of secrets, and then the call's own guard.
 func (o *Overlay) guard(v Verb, path, disk string, onDisk bool, id tool.Identity) error {
+	err := o.w.secret(path)
+	if err == nil && onDisk && disk != path {
+		err = o.w.secret(disk)
+	}
+	if err != nil {
+		return err
+	}
+	return o.granted(v, path, disk, onDisk, id)
+}
+
+// secret refuses a path that is on the list of secrets.
+func (w *Workspace) secret(path string) error {
+	if r := w.lists.secretRule(path); r != nil {
+		return &guardError{refuseSecret(path, &r.Rule)}
+	}
+	return nil
+}
+
+// granted asks the call's own guard.
+func (o *Overlay) granted(v Verb, path, disk string, onDisk bool, id tool.Identity) error {
 	if o.opts.Guard == nil {
 		return nil
 	}
@@ -130,6 +151,26 @@ func (o *Overlay) guard(v Verb, path, disk string, onDisk bool, id tool.Identity
 	}
 	if err != nil {
 		return &guardError{err}
+	}
+	return nil
+}
+
+// guardFile is guard for what stands there, which may have other names.
+func (o *Overlay) guardFile(ctx context.Context, v Verb, path, disk string, onDisk bool, st stat) error {
+	if err := o.guard(v, path, disk, onDisk, st.id); err != nil || !onDisk {
+		return err
+	}
+	return o.alias(ctx, path, st)
+}
+
+// alias refuses a file of which another name is a secret.
+func (o *Overlay) alias(ctx context.Context, path string, st stat) error {
+	r, err := o.w.aliasRule(ctx, path, st)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		return &guardError{refuseAlias(path, &r.Rule)}
 	}
 	return nil
 }
@@ -152,7 +193,7 @@ func (o *Overlay) Stat(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := o.guard(VerbStat, pl.path, pl.disk, pl.onDisk, pl.st.id); err != nil {
+	if err := o.guardFile(ctx, VerbStat, pl.path, pl.disk, pl.onDisk, pl.st); err != nil {
 		return Info{}, pathError(path, err)
 	}
 	in := pl.st.info(pl.path)
@@ -165,7 +206,7 @@ func (o *Overlay) Stat(ctx context.Context, path string) (Info, error) {
 // linkInfo says where a link points: to a canonical path inside, or outside. The
 // text of a link that leaves the root is never told.
 func (o *Overlay) linkInfo(in *Info) {
-	p, _, _, err := o.w.walkLinks(in.Path, true, o.lstat)
+	p, _, _, err := o.w.walkLinks(in.Path, true, o.lstat, nil)
 	switch {
 	case err == nil:
 		in.Target = p
@@ -186,7 +227,7 @@ func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) 
 	}
 	if o.last.asked != path || path == "" {
 		o.forget()
-		f, data, _, err := o.open(path, VerbRead)
+		f, data, _, err := o.open(ctx, path, VerbRead)
 		if err != nil {
 			return 0, pathError(path, err)
 		}
@@ -212,19 +253,26 @@ func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) 
 
 // open opens a regular file for reading, or gives its pending content (then data
 // is not nil). The guard has agreed to every verb given.
-func (o *Overlay) open(asked string, verbs ...Verb) (f file, data []byte, pl place, err error) {
+func (o *Overlay) open(ctx context.Context, asked string, verbs ...Verb) (f file, data []byte, pl place, err error) {
+	// That the path is no secret is known by then.
 	ask := func(st stat) error {
 		for _, v := range verbs {
-			if err := o.guard(v, pl.path, pl.disk, pl.onDisk, st.id); err != nil {
+			if err := o.granted(v, pl.path, pl.disk, pl.onDisk, st.id); err != nil {
 				return err
 			}
 		}
-		return nil
+		if st.nlink < 2 || !pl.onDisk {
+			return nil
+		}
+		return o.alias(ctx, pl.path, st)
 	}
 	if len(o.names) == 0 {
 		// The common case in one openat2: the path holds no link.
 		clean, wantDir, err := o.w.CheckPath(asked)
 		if err != nil {
+			return f, nil, pl, err
+		}
+		if err := o.w.secret(clean); err != nil {
 			return f, nil, pl, err
 		}
 		if !wantDir {

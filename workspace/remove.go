@@ -82,7 +82,7 @@ type remover struct {
 }
 
 func (r *remover) visit(it item) error {
-	if err := r.o.guard(VerbDelete, it.path, it.disk, it.onDisk, it.st.id); err != nil {
+	if err := r.o.guardFile(r.ctx, VerbDelete, it.path, it.disk, it.onDisk, it.st); err != nil {
 		return err
 	}
 	r.count++

@@ -19,7 +19,7 @@ type Rule struct {
 
 // String names the rule for people and models.
 func (r Rule) String() string {
-	where := r.Where
+	where := baseName(r.Where)
 	if where == "" {
 		where = "built in"
 	}

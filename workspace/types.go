@@ -38,6 +38,7 @@ type Info struct {
 	Secret  string        `json:"secret,omitempty"`  // the rule of the list of secrets that it falls under: then only Path, Name and Type are told
 	Escaped bool          `json:"escaped,omitempty"` // the name is not UTF-8: its bad bytes stand as \xNN in Path and Name, which cannot be opened
 	ID      tool.Identity `json:"-"`
+	ctime   int64         // as in stat
 }
 
 // Skipped counts what a listing, a walk or a search left out, by reason.

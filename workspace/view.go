@@ -157,6 +157,9 @@ func (v *view) find(asked string, follow bool) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
+	if err := v.w.secret(clean); err != nil {
+		return place{}, pathError(asked, err)
+	}
 	pl := place{path: clean, asked: asked, wantDir: wantDir}
 	if _, name := split(clean); IsTemp(name) {
 		return place{}, tool.PathErrorf(tool.InvalidArguments, asked, "names of this form are kept for the files of unfinished commits").
@@ -170,9 +173,9 @@ func (v *view) find(asked string, follow bool) (place, error) {
 		pl.st = st
 	case err == nil || err == errLink || errors.Is(err, fs.ErrNotExist):
 		linkAtEnd := err == nil
-		pl.path, pl.st, pl.missing, err = v.w.walkLinks(clean, follow, v.lstat)
+		pl.path, pl.st, pl.missing, err = v.w.walkLinks(clean, follow, v.lstat, v.w.secret)
 		for try := 0; err == errLink && try < maxTries; try++ {
-			pl.path, pl.st, pl.missing, err = v.w.walkLinks(clean, follow, v.lstat)
+			pl.path, pl.st, pl.missing, err = v.w.walkLinks(clean, follow, v.lstat, v.w.secret)
 		}
 		if err != nil {
 			return place{}, pathError(asked, err)
@@ -185,5 +188,14 @@ func (v *view) find(asked string, follow bool) (place, error) {
 		return place{}, pathError(asked, syscall.ENOTDIR)
 	}
 	pl.node, pl.disk, pl.onDisk = v.lookup(pl.path)
+	if pl.path != clean {
+		err = v.w.secret(pl.path)
+	}
+	if err == nil && pl.onDisk && pl.disk != pl.path {
+		err = v.w.secret(pl.disk)
+	}
+	if err != nil {
+		return place{}, pathError(asked, err)
+	}
 	return pl, nil
 }

@@ -28,7 +28,10 @@ type look func(path string) (st stat, target string, err error)
 // If the end does not exist, exists is false and missing says how many of the
 // last components of the canonical path have to be made; all but one of them are
 // then directories. st is what stands at the path, if something does.
-func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string, st stat, missing int, err error) {
+//
+// via, if not nil, is told of each link that is followed the whole path as it was
+// up to there: by its name a path may be a secret, whatever it leads to.
+func (w *Workspace) walkLinks(path string, last bool, at look, via func(path string) error) (canonical string, st stat, missing int, err error) {
 	var done []string
 	todo := strings.Split(path, "/")
 	links := 0
@@ -82,6 +85,11 @@ func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string
 			if links++; links > maxLinks {
 				return "", stat{}, 0, tool.Errorf(tool.NotFound, "more than %d links follow each other, or they form a loop", maxLinks)
 			}
+			if via != nil {
+				if err := via(here + plainStart(todo)); err != nil {
+					return "", stat{}, 0, err
+				}
+			}
 			done, current = done[:len(done)-1], false
 			if isAbs(target + "/") {
 				rest, ok := belowRoot(w.real, target)
@@ -108,6 +116,20 @@ func (w *Workspace) walkLinks(path string, last bool, at look) (canonical string
 	return strings.Join(done, "/"), st, missing, nil
 }
 
+// plainStart gives the components up to one that is no name, each after a slash.
+func plainStart(parts []string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p == ".." {
+			break
+		}
+		if p != "" && p != "." {
+			b.WriteString("/" + p)
+		}
+	}
+	return b.String()
+}
+
 // plain reports whether the components are nothing but names.
 func plain(parts []string) bool {
 	for _, p := range parts {
@@ -129,7 +151,7 @@ func (w *Workspace) Resolve(path string) (canonical string, info Info, err error
 	canonical = clean
 	if err == errLink || err == nil && st.typ == Link {
 		var missing int
-		canonical, st, missing, err = w.walkLinks(clean, true, w.lstatPath)
+		canonical, st, missing, err = w.walkLinks(clean, true, w.lstatPath, nil)
 		if err == nil && missing > 0 {
 			err = fs.ErrNotExist
 		}

@@ -92,8 +92,10 @@ type Workspace struct {
 	tempName   func() string
 	onStep     func(op string) // before each step and look of a commit that another program could come before
 
-	denied deniedDirs
-	swept  sweptDirs
+	lists   lists
+	surveys surveys
+	denied  deniedDirs
+	swept   sweptDirs
 }
 
 // Verb is what a call is about to do to a name.
@@ -134,12 +136,16 @@ func Open(path string, opts Options) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := newLists(opts)
+	if err != nil {
+		return nil, err
+	}
 	if opts.StateDir != "" {
 		if err := os.MkdirAll(filepath.Join(opts.StateDir, lockDirName), 0o700); err != nil {
 			return nil, fmt.Errorf("the state folder, which holds the locks of the workspace, cannot be made: %w", err)
 		}
 	}
-	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName}
+	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName, lists: rules}
 	if err := w.openRoot(real); err != nil {
 		return nil, err
 	}

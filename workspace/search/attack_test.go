@@ -147,7 +147,7 @@ func TestSwapDuringWalk(t *testing.T) {
 	ctx := context.Background()
 	for _, during := range []bool{true, false} {
 		dir := fresh()
-		tr := newTree(overlay(t, dir, workspace.OverlayOptions{}))
+		tr := newTree(t.Context(), overlay(t, dir, workspace.OverlayOptions{}))
 		root, err := tr.root()
 		if err != nil {
 			t.Fatal(err)
@@ -202,14 +202,14 @@ func TestUnreadableIsCounted(t *testing.T) {
 // TestGuardByIdentity: a secret under a second, harmless name stays secret.
 func TestGuardByIdentity(t *testing.T) {
 	dir := t.TempDir()
-	writeTree(t, dir, map[string]string{".env": "needle=TOPSECRET\n", "x": "needle\n"})
-	if err := os.Link(filepath.Join(dir, ".env"), filepath.Join(dir, "notes.txt")); err != nil {
+	writeTree(t, dir, map[string]string{"plan": "needle=TOPSECRET\n", "x": "needle\n"})
+	if err := os.Link(filepath.Join(dir, "plan"), filepath.Join(dir, "notes.txt")); err != nil {
 		t.Fatal(err)
 	}
-	id := overlayID(t, dir, ".env")
+	id := overlayID(t, dir, "plan")
 	o := overlay(t, dir, workspace.OverlayOptions{Guard: func(_ workspace.Verb, p string, got tool.Identity) error {
-		if p == ".env" || got == id {
-			return tool.PathErrorf(tool.Protected, p, "secret")
+		if p == "plan" || got == id {
+			return tool.PathErrorf(tool.GrantMissing, p, "secret")
 		}
 		return nil
 	}})

@@ -71,7 +71,7 @@ func runGrep(ctx context.Context, o *workspace.Overlay, req Request) (Response, 
 	if err != nil {
 		return Response{}, err
 	}
-	t := newTree(o)
+	t := newTree(ctx, o)
 	soon, cancel := most(ctx)
 	defer cancel()
 	var res Response

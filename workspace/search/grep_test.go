@@ -434,7 +434,7 @@ func TestGrepDeadlineAndCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var res Response
-	hits, err := g.below(late, newTree(o), ".", &res)
+	hits, err := g.below(late, newTree(late, o), ".", &res)
 	if err != nil || !res.AtLeast || len(hits) < 5 || len(hits) > 10 {
 		t.Errorf("a search cut short = %d files, %+v, %v; want some of the first ten and at_least", len(hits), res, err)
 	}
@@ -579,7 +579,7 @@ func TestNamesThatLie(t *testing.T) {
 func TestErrorsKeepTheGuardsWords(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, dir, map[string]string{"secret": "needle", "d/secret": "needle", "d/open": "needle", "closed/x": "needle"})
-	no := tool.Errorf(tool.Protected, "the guard says no")
+	no := tool.Errorf(tool.GrantMissing, "the guard says no")
 	o := overlay(t, dir, workspace.OverlayOptions{Guard: func(v workspace.Verb, p string, _ tool.Identity) error {
 		if strings.HasSuffix(p, "secret") || p == "closed" {
 			return no

@@ -73,7 +73,7 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 	soon, cancel := most(ctx)
 	defer cancel()
 	var res Response
-	t := newTree(o)
+	t := newTree(ctx, o)
 	begin := l.begin()
 	f, err := t.walkTo(begin, func(f *folder) { f.scope = f.scope.enter(f, nil) })
 	if err != nil {
@@ -102,7 +102,7 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 		in, err := o.Lstat(p.path)
 		if err != nil || in.Path != p.path {
 			if tool.CodeOf(err) != tool.NotFound {
-				res.Skipped.Denied++ // by the identity, which the walk did not know yet
+				countRefused(&res.Skipped, err) // by the identity, which the walk did not know yet
 			}
 			res.Total--
 			continue
@@ -168,7 +168,7 @@ func (l *locate) see(w *worker, f *folder, e workspace.DirEntry, path string) bo
 		}
 	}
 	if err := f.allowed(e.Name); err != nil {
-		w.skipped.Denied++
+		countRefused(&w.skipped, err)
 		return false
 	}
 	w.top.add(p)

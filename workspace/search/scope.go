@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"io"
 
 	"github.com/wasmtools/wasmtools/workspace"
@@ -113,7 +114,7 @@ func (s *scope) ignores(path, name string, isDir bool) bool {
 // path. All entries of an ignored directory are ignored. It is best effort: an
 // ignore file that cannot be read has no rules.
 func MarkIgnored(o *workspace.Overlay, dir string, entries []workspace.Info) {
-	newTree(o).markIgnored(dir, entries)
+	newTree(context.Background(), o).markIgnored(dir, entries)
 }
 
 func (t *tree) markIgnored(dir string, entries []workspace.Info) {

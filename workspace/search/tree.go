@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"strings"
@@ -14,13 +15,14 @@ import (
 // tree is the workspace as one call sees it: the disk, and over it what the call
 // has pending. It is safe for concurrent use.
 type tree struct {
+	ctx  context.Context
 	o    *workspace.Overlay
 	w    *workspace.Workspace
 	kids map[string]map[string]*workspace.PendingFile // by directory and name
 }
 
-func newTree(o *workspace.Overlay) *tree {
-	t := &tree{o: o, w: o.Workspace()}
+func newTree(ctx context.Context, o *workspace.Overlay) *tree {
+	t := &tree{ctx: ctx, o: o, w: o.Workspace()}
 	for _, p := range o.Pending() {
 		dir, name := split(p.Path)
 		if t.kids == nil {
@@ -183,7 +185,7 @@ func (f *folder) open(name string) (content, workspace.Info, error) {
 	if file, in, err = h.OpenFile(at); err != nil {
 		return nil, in, err
 	}
-	if err := f.t.o.Allows(workspace.VerbRead, path, join(h.Path(), at), in.ID); err != nil {
+	if err := f.t.o.AllowsFile(f.t.ctx, workspace.VerbRead, path, join(h.Path(), at), in); err != nil {
 		file.Close()
 		return nil, in, deniedError{err}
 	}

@@ -262,7 +262,7 @@ func isInnards(name string, isDir bool) bool {
 func (w *worker) skip(err error) {
 	var denied deniedError
 	if errors.As(err, &denied) {
-		w.skipped.Denied++
+		countRefused(&w.skipped, err)
 		return
 	}
 	switch tool.CodeOf(err) {
@@ -274,6 +274,16 @@ func (w *worker) skip(err error) {
 	}
 }
 
+// countRefused counts a name that was not shown: a secret, or one that the call
+// was not granted.
+func countRefused(s *workspace.Skipped, err error) {
+	if tool.CodeOf(err) == tool.Protected {
+		s.Protected++
+	} else {
+		s.Denied++
+	}
+}
+
 func addSkipped(a *workspace.Skipped, b workspace.Skipped) {
 	a.Ignored += b.Ignored
 	a.Unreadable += b.Unreadable
@@ -281,4 +291,5 @@ func addSkipped(a *workspace.Skipped, b workspace.Skipped) {
 	a.TooLarge += b.TooLarge
 	a.Binary += b.Binary
 	a.Denied += b.Denied
+	a.Protected += b.Protected
 }

@@ -1,0 +1,497 @@
+package workspace
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// What git runs is decided by files that can lie anywhere: a directory becomes a
+// repository by what is in it, a .git can be a file that points elsewhere, and the
+// hooks are where a setting says. All of it is looked up at each call.
+
+// gitMarks are the names by which git knows one of its directories. It asks for a
+// HEAD, and for objects and refs or for the name of the directory that has them.
+type gitMarks struct {
+	pointer                     bool // a .git, whatever it is
+	head, objects, refs, common bool
+}
+
+func (m *gitMarks) see(name []byte) {
+	if n := len(name); n < 4 || n > 9 {
+		return
+	}
+	switch s := string(name); {
+	case strings.EqualFold(s, ".git"):
+		m.pointer = true
+	case strings.EqualFold(s, "HEAD"):
+		m.head = true
+	case strings.EqualFold(s, "objects"):
+		m.objects = true
+	case strings.EqualFold(s, "refs"):
+		m.refs = true
+	case strings.EqualFold(s, "commondir"):
+		m.common = true
+	}
+}
+
+func (m *gitMarks) looksLikeOne() bool { return m.head && (m.common || m.objects && m.refs) }
+
+func isGitName(name string) bool { return strings.EqualFold(name, ".git") }
+
+// isGitPart reports whether a name in a git directory says what git does, or makes
+// the directory one.
+func isGitPart(name string) bool {
+	switch fold(name) {
+	case "head", "config", "config.worktree", "hooks", "objects", "refs", "commondir", "gitdir",
+		"worktrees", "modules", "info", "packed-refs":
+		return true
+	}
+	return false
+}
+
+// isHook reports whether git runs a file of this name in the directory of hooks.
+func isHook(name string) bool {
+	switch name = fold(name); name {
+	case "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
+		"commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update",
+		"proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc",
+		"post-rewrite", "sendemail-validate", "fsmonitor-watchman", "p4-changelist", "p4-prepare-changelist",
+		"p4-post-changelist", "p4-pre-submit", "post-index-change":
+		return true
+	}
+	return false
+}
+
+// looksLikeGit reports whether a directory of the view is one that git takes for
+// its own.
+func (v *view) looksLikeGit(dir string) bool {
+	has := func(name string) bool {
+		for n, node := range v.kids[dir] {
+			if node.typ != "" && fold(n) == strings.ToLower(name) {
+				return true
+			}
+		}
+		_, _, err := v.lstat(join(dir, name))
+		return err == nil
+	}
+	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+const (
+	maxPointer    = 8 << 10   // of a .git file or commondir: a path and a few words
+	maxGitConfig  = 256 << 10 // of one configuration
+	maxGitConfigs = 64        // files for one repository, included ones too
+	maxGitFiles   = 4096      // for one look at all of them
+	maxIncludes   = 10        // in each other; git's own limit
+	maxUp         = 64        // directories above the root that are searched for a repository
+)
+
+// gitPlace is a directory or file of the tree that is protected because of what
+// stands elsewhere.
+type gitPlace struct {
+	path   string
+	folded string
+	rule   Rule
+	hooks  bool // only the hooks right in it: more than hooks lies there
+}
+
+// covers reports whether the place is about a path, given folded. isLink says that
+// a link stands there or comes there.
+func (p *gitPlace) covers(folded string, isLink bool) bool {
+	switch {
+	case isLink && p.folded != "." && folded != "." && under(p.folded, folded):
+		return true // the link decides where the place is
+	case p.hooks:
+		parent, name := split(folded)
+		return parent == p.folded && isHook(name)
+	}
+	return under(folded, p.folded)
+}
+
+// gitFinder looks for the places that git gets its hooks from.
+type gitFinder struct {
+	v      *view
+	places []gitPlace
+	tops   []string // work trees, relative to the root; of those above it, none
+	seen   map[string]bool
+	files  int // read for the repository at hand
+	all    int
+
+	global []setting // of the user and the system, read once
+	home   string
+	loaded bool
+}
+
+// at is a place on the host: canonical below the root, else an absolute path.
+type at struct {
+	in   bool
+	path string
+}
+
+// locate finds what a path means that git was given. Relative ones are meant from
+// base.
+func (g *gitFinder) locate(base at, path string) (at, bool) {
+	if path == "" || len(path) > maxPathBytes || strings.IndexByte(path, 0) >= 0 {
+		return at{}, false
+	}
+	path = filepath.FromSlash(path)
+	if rest, ok := strings.CutPrefix(path, "~"+string(filepath.Separator)); ok {
+		if g.homeDir() == "" {
+			return at{}, false
+		}
+		path = filepath.Join(g.home, rest)
+	}
+	if !filepath.IsAbs(path) {
+		if base.in {
+			// Step by step, so that .. after a link is what the system makes of it.
+			if p, _, _, err := g.v.w.walkLinks(join(base.path, filepath.ToSlash(path)), true, g.v.lstat, nil); err == nil {
+				return at{true, p}, true
+			}
+		}
+		path = filepath.Join(g.abs(base), path)
+	}
+	return g.settle(filepath.Clean(path)), true
+}
+
+func (g *gitFinder) abs(a at) string {
+	if a.in {
+		return filepath.Join(g.v.w.real, filepath.FromSlash(a.path))
+	}
+	return a.path
+}
+
+// settle follows the links on the way to an absolute path, inside the root and
+// outside.
+func (g *gitFinder) settle(abs string) at {
+	for range 3 {
+		rel, ok := belowRoot(g.v.w.real, abs)
+		if !ok {
+			real := realFolder(abs)
+			if real == abs {
+				return at{false, abs}
+			}
+			abs = real
+			continue
+		}
+		clean, _, err := checkPath(g.v.w.real, strings.TrimPrefix(filepath.ToSlash(rel), "/"))
+		if rel == "" || rel == "/" {
+			clean, err = ".", nil
+		}
+		if err != nil {
+			return at{false, abs}
+		}
+		p, _, _, err := g.v.w.walkLinks(clean, true, g.v.lstat, nil)
+		if err == nil {
+			return at{true, p}
+		}
+		real := realFolder(abs)
+		if _, ok := belowRoot(g.v.w.real, real); ok || real == abs {
+			return at{true, clean} // it cannot be followed now
+		}
+		abs = real
+	}
+	return at{false, abs}
+}
+
+// stat tells what stands at a place, links followed.
+func (g *gitFinder) stat(a at) Type {
+	if a.in {
+		st, _, err := g.v.lstat(a.path)
+		if err != nil {
+			return ""
+		}
+		return st.typ
+	}
+	fi, err := os.Stat(a.path)
+	switch {
+	case err != nil:
+		return ""
+	case fi.IsDir():
+		return Dir
+	case fi.Mode().IsRegular():
+		return File
+	}
+	return Other
+}
+
+// read gives the beginning of a regular file, "" if there is none.
+func (g *gitFinder) read(a at, most int) string {
+	if g.files >= maxGitConfigs || g.all >= maxGitFiles {
+		return ""
+	}
+	g.files++
+	g.all++
+	if a.in {
+		if st, _, err := g.v.lstat(a.path); err == nil && st.typ == Link {
+			a = g.settle(g.abs(a))
+		}
+	}
+	if a.in {
+		return string(g.v.readStart(a.path, most))
+	}
+	return string(hostStart(a.path, most))
+}
+
+// readStart reads up to most bytes of a file of the view.
+func (v *view) readStart(path string, most int) []byte {
+	n, disk, onDisk := v.lookup(path)
+	if n != nil && n.fresh() {
+		return n.data[:min(len(n.data), most)]
+	}
+	if n != nil && n.typ == "" || !onDisk {
+		return nil
+	}
+	f, _, err := v.w.openFile(disk)
+	if err != nil {
+		return nil
+	}
+	defer f.close()
+	buf := make([]byte, most)
+	got, err := f.readAt(buf, 0)
+	if err != nil && err != io.EOF {
+		return nil
+	}
+	return buf[:got]
+}
+
+// hostStart reads up to most bytes of a regular file of the host: one that git
+// itself would read for its settings, which may lie above the root. Nothing of it
+// but the place of hooks is ever used, and nothing is told.
+func hostStart(path string, most int) []byte {
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
+		return nil // not even opened: a device may act on that
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil
+	}
+	buf := make([]byte, most)
+	n, err := io.ReadFull(f, buf)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil
+	}
+	return buf[:n]
+}
+
+// work looks at a directory that may be the top of a work tree.
+func (g *gitFinder) work(top at) bool {
+	key := g.abs(top)
+	if g.seen[key] {
+		return false
+	}
+	if g.seen == nil {
+		g.seen = map[string]bool{}
+	}
+	g.seen[key] = true
+	g.files = 0
+
+	if top.in {
+		if _, _, err := g.v.lstat(join(top.path, ".git")); err != nil {
+			return false
+		}
+	}
+	dir, ok := g.locate(top, ".git")
+	if !ok {
+		return false
+	}
+	pointed := false
+	switch g.stat(dir) {
+	case Dir:
+	case File:
+		target, ok := strings.CutPrefix(g.read(dir, maxPointer), "gitdir:")
+		if !ok {
+			return false
+		}
+		target = strings.TrimLeft(strings.TrimRight(target, "\r\n"), " ")
+		if dir, ok = g.locate(top, target); !ok {
+			return true
+		}
+		pointed = true
+	default:
+		return false
+	}
+	if top.in {
+		g.tops = append(g.tops, top.path)
+	}
+	if pointed && dir.in {
+		g.add(dir, Rule{Name: "git", Glob: "the directory that a .git file names"})
+	}
+	g.repository(dir, top, dir)
+	return true
+}
+
+// repository looks for the hooks of a git directory. bases are what relative
+// paths may be meant from: the top of the work tree, and for hooks that run at a
+// push the directory itself.
+func (g *gitFinder) repository(dir at, bases ...at) {
+	g.files = 0
+	dirs := []at{dir}
+	if text := strings.TrimRight(g.read(g.below(dir, "commondir"), maxPointer), "\r\n"); text != "" {
+		if common, ok := g.locate(dir, text); ok && common != dir {
+			dirs = append(dirs, common)
+		}
+	}
+	settings := g.globals()
+	for _, d := range dirs {
+		for _, name := range []string{"config", "config.worktree"} {
+			settings = append(settings, g.config(g.below(d, name), 0)...)
+		}
+	}
+	for _, s := range settings {
+		if s.section == "core" && s.sub == "" && s.key == "worktree" {
+			if top, ok := g.locate(dir, s.value); ok {
+				bases = append(bases, top)
+				if top.in {
+					g.tops = append(g.tops, top.path)
+				}
+			}
+		}
+	}
+	for _, s := range settings {
+		if s.section != "core" || s.sub != "" || s.key != "hookspath" {
+			continue
+		}
+		for _, base := range bases {
+			g.named(base, s.value)
+		}
+	}
+}
+
+// named adds the place of hooks, both as it is named and as it is without links.
+func (g *gitFinder) named(base at, path string) {
+	place, ok := g.locate(base, path)
+	if !ok {
+		return
+	}
+	rule := Rule{Name: "hooks", Glob: "core.hooksPath of a repository"}
+	g.add(place, rule)
+	if !filepath.IsAbs(filepath.FromSlash(path)) && !strings.HasPrefix(path, "~") {
+		if rel, ok := belowRoot(g.v.w.real, filepath.Join(g.abs(base), filepath.FromSlash(path))); ok {
+			if clean, _, err := checkPath(g.v.w.real, strings.TrimPrefix(filepath.ToSlash(rel), "/")); err == nil {
+				g.add(at{true, clean}, rule)
+			}
+		}
+	}
+}
+
+func (g *gitFinder) add(a at, rule Rule) {
+	if !a.in || len(g.places) >= maxPlaces {
+		return
+	}
+	for _, p := range g.places {
+		if p.path == a.path && p.rule == rule {
+			return
+		}
+	}
+	g.places = append(g.places, gitPlace{path: a.path, folded: fold(a.path), rule: rule})
+}
+
+func (g *gitFinder) below(a at, name string) at {
+	if a.in {
+		return at{true, join(a.path, name)}
+	}
+	return at{false, filepath.Join(a.path, name)}
+}
+
+// config reads one configuration and what it includes, under whatever condition.
+func (g *gitFinder) config(file at, depth int) []setting {
+	if depth > maxIncludes {
+		return nil
+	}
+	list := parseGitConfig(g.read(file, maxGitConfig))
+	out := list
+	for _, s := range list {
+		if s.key != "path" || s.section != "include" && s.section != "includeif" {
+			continue
+		}
+		parent := at{file.in, filepath.Dir(file.path)}
+		if file.in {
+			parent.path, _ = split(file.path)
+		}
+		if inc, ok := g.locate(parent, s.value); ok {
+			g.add(inc, Rule{Name: "git", Glob: "a file that a git configuration includes"})
+			out = append(out[:len(out):len(out)], g.config(inc, depth+1)...)
+		}
+	}
+	return out
+}
+
+func (g *gitFinder) homeDir() string {
+	if g.home == "" {
+		g.home, _ = os.UserHomeDir()
+	}
+	return g.home
+}
+
+// globals reads the settings of the user and of the system.
+func (g *gitFinder) globals() []setting {
+	if g.loaded {
+		return g.global
+	}
+	g.loaded = true
+	var files []string
+	if f := os.Getenv("GIT_CONFIG_GLOBAL"); f != "" {
+		files = append(files, f)
+	} else if home := g.homeDir(); home != "" {
+		dir := os.Getenv("XDG_CONFIG_HOME")
+		if dir == "" {
+			dir = filepath.Join(home, ".config")
+		}
+		files = append(files, filepath.Join(dir, "git", "config"), filepath.Join(home, ".gitconfig"))
+	}
+	if f := os.Getenv("GIT_CONFIG_SYSTEM"); f != "" {
+		files = append(files, f)
+	} else if os.Getenv("GIT_CONFIG_NOSYSTEM") == "" {
+		files = append(files, "/etc/gitconfig")
+	}
+	for _, f := range files {
+		if filepath.IsAbs(f) {
+			g.global = append(g.global, g.config(g.settle(filepath.Clean(f)), 0)...)
+		}
+	}
+	g.global = g.global[:len(g.global):len(g.global)]
+	return g.global
+}
+
+// above looks for the repository that the whole workspace lies in.
+func (g *gitFinder) above() {
+	dir := filepath.Dir(g.v.w.real)
+	for range maxUp {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && g.work(at{false, dir}) {
+			return
+		}
+		if g.stat(at{false, filepath.Join(dir, "HEAD")}) != "" && g.stat(at{false, filepath.Join(dir, "objects")}) == Dir && g.stat(at{false, filepath.Join(dir, "refs")}) == Dir {
+			g.repository(at{false, dir}, at{false, dir})
+			return
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return
+		}
+		dir = up
+	}
+}
+
+// finish decides which places hold more than hooks: those at or above the top of
+// a work tree.
+func (g *gitFinder) finish() []gitPlace {
+	for i := range g.places {
+		p := &g.places[i]
+		for _, top := range g.tops {
+			if p.rule.Name == "hooks" && under(top, p.path) {
+				p.hooks = true
+			}
+		}
+		if p.path == "." {
+			p.hooks = true
+		}
+	}
+	return g.places
+}
