@@ -20,6 +20,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	if isCompileChild() {
+		return compileMain()
+	}
 	// Four times the default: a server's garbage is mostly the last answer, and
 	// collecting it less often halves the slowest calls for some 12 MB
 	// (docs/design.md, "Garbage").

@@ -16,6 +16,9 @@ var update = flag.Bool("update", false, "rewrite golden output")
 // TestMain makes this test binary the wasmtools command when it is started
 // under that name, so that scripts and clients run the real program.
 func TestMain(m *testing.M) {
+	if isCompileChild() { // of the program under test, which is this binary
+		os.Exit(run())
+	}
 	testscript.Main(tests{m}, map[string]func(){"wasmtools": func() { os.Exit(run()) }})
 }
 

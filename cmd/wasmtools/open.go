@@ -68,6 +68,8 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		StateDir:   d.state,
 		CacheDir:   d.cache,
 		Notice:     notice(c),
+
+		CompileChild: compileChild(),
 	})
 	if tool.CodeOf(err) == tool.InvalidArguments { // a grant that says nothing
 		err = usageError{err}

@@ -69,7 +69,7 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		Workspaces: []wasmtools.Workspace{{Dir: tree}},
 		Modules:    []wasmtools.Module{{Code: guest}},
 		Approvers:  []approval.Approver{approval.Func(showAndAccept(w))},
-		StateDir:   d.state, CacheDir: d.cache, Notice: notice(c),
+		StateDir:   d.state, CacheDir: d.cache, CompileChild: compileChild(), Notice: notice(c),
 	})
 	if err != nil {
 		return err
