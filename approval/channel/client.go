@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,8 @@ type Client struct {
 	conn  net.Conn
 	lines *bufio.Reader
 	about About
+
+	dir, name string // of the socket
 }
 
 // Problem is a runtime that could not be spoken to.
@@ -44,14 +47,13 @@ func (p Problem) Unwrap() error { return p.Err }
 // listens at are removed. A folder that does not exist holds none. The caller
 // closes the clients.
 func Find(ctx context.Context, dir string) ([]*Client, []Problem, error) {
-	if !supported {
-		return nil, nil, fmt.Errorf("the channel for approvals: %w", errors.ErrUnsupported)
-	}
-	f, err := openFolder(dir, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
+	return FindOthers(ctx, dir, nil)
+}
+
+// FindOthers is [Find] without the runtimes that known reports; nil knows none.
+func FindOthers(ctx context.Context, dir string, known func(Process) bool) ([]*Client, []Problem, error) {
+	f, err := visitFolder(dir)
+	if f == nil {
 		return nil, nil, err
 	}
 	defer f.close()
@@ -59,30 +61,76 @@ func Find(ctx context.Context, dir string) ([]*Client, []Problem, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	type visited struct {
+		client *Client
+		err    error
+	}
+	all := make([]visited, len(names))
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxDials)
+	for i, name := range names {
+		if who, _ := owner(name); known != nil && known(who) {
+			continue
+		}
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			all[i].client, all[i].err = f.dial(ctx, dir, name)
+		})
+	}
+	wg.Wait()
 	var found []*Client
 	var problems []Problem
-	for _, name := range names {
+	for i, name := range names {
 		who, _ := owner(name)
-		c, err := dial(ctx, f.address(name))
-		switch {
+		switch c, err := all[i].client, all[i].err; {
+		case c != nil:
+			found = append(found, c)
 		case errors.Is(err, syscall.ECONNREFUSED):
 			_ = f.remove(name) // its runtime was killed
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			problems = append(problems, Problem{who, err})
-		default:
-			found = append(found, c)
 		}
 	}
 	return found, problems, nil
 }
 
+// maxDials bounds how many runtimes are spoken to at once: one that hangs must
+// not make a person wait for each.
+const maxDials = 16
+
+// visitFolder opens the folder for a client; both results are nil if there is
+// none.
+func visitFolder(dir string) (*folder, error) {
+	if !supported {
+		return nil, fmt.Errorf("the channel for approvals: %w", errors.ErrUnsupported)
+	}
+	f, err := openFolder(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// Another opens a second connection to the same runtime.
+func (c *Client) Another(ctx context.Context) (*Client, error) {
+	f, err := visitFolder(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, fs.ErrNotExist
+	}
+	defer f.close()
+	return f.dial(ctx, c.dir, c.name)
+}
+
 // dial connects and reads the greeting.
-func dial(ctx context.Context, address string) (*Client, error) {
+func (f *folder) dial(ctx context.Context, dir, name string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", address)
+	conn, err := d.DialContext(ctx, "unix", f.address(name))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +142,11 @@ func dial(ctx context.Context, address string) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	return newClient(conn, time.Now().Add(dialTime))
+	c, err := newClient(conn, time.Now().Add(dialTime))
+	if err == nil {
+		c.dir, c.name = dir, name
+	}
+	return c, err
 }
 
 func newClient(conn net.Conn, deadline time.Time) (*Client, error) {
