@@ -97,23 +97,22 @@ const maxAnchors = 100_000
 // file that somebody broke must not count as one without anchors.
 func ReadAnchors(r io.Reader) ([]Anchor, error) {
 	var list []Anchor
-	br := bufio.NewReaderSize(r, 64<<10)
-	for n := 1; ; n++ {
-		p, _, err := readLine(br)
-		if err == io.EOF {
-			if len(list) == 0 {
-				return nil, errors.New("it holds no anchor")
-			}
-			return list, nil
-		} else if err != nil {
-			return nil, err
-		}
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 64<<10)
+	for s.Scan() {
 		var a Anchor
-		if err := json.Unmarshal(p, &a); err != nil || !a.check() {
-			return nil, fmt.Errorf("line %d is no anchor, or was changed", n)
+		if err := json.Unmarshal(s.Bytes(), &a); err != nil || !a.check() {
+			return nil, fmt.Errorf("line %d is no anchor, or was changed", len(list)+1)
 		}
 		if list = append(list, a); len(list) > maxAnchors {
 			return nil, fmt.Errorf("it holds more than %d anchors", maxAnchors)
 		}
 	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New("it holds no anchor")
+	}
+	return list, nil
 }

@@ -84,19 +84,22 @@ func decodeSlot(b, macKey []byte) (h head, ok bool) {
 	return h, h.end.offset >= 0 && h.durable.offset >= 0
 }
 
-func decodeHead(b, macKey []byte) (head, error) {
-	var best head
-	found := false
+// decodeHead returns the newer slot. Whole is false if the other one, which a
+// process that is killed never leaves torn, is not good as well.
+func decodeHead(b, macKey []byte) (best head, whole bool, err error) {
+	good := 0
 	for len(b) >= slotSize {
-		if h, ok := decodeSlot(b[:slotSize], macKey); ok && (!found || h.count > best.count) {
-			best, found = h, true
+		if h, ok := decodeSlot(b[:slotSize], macKey); ok {
+			if good++; good == 1 || h.count > best.count {
+				best = h
+			}
 		}
 		b = b[slotSize:]
 	}
-	if !found {
-		return best, errHead
+	if good == 0 {
+		return best, false, errHead
 	}
-	return best, nil
+	return best, good == 2 || best.count == 1, nil
 }
 
 // readHead reads the raw head. A short or missing one is errHead.

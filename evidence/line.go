@@ -55,8 +55,9 @@ type sum = [sha256.Size]byte
 
 // chain makes and checks hashes and codes. Not for concurrent use.
 type chain struct {
-	h   hash.Hash
-	mac hash.Hash // nil: without the key
+	h    hash.Hash
+	mac  hash.Hash // nil: without the key
+	link sum       // here, because what is handed to an interface escapes
 }
 
 func newChain(macKey []byte) *chain {
@@ -67,21 +68,21 @@ func newChain(macKey []byte) *chain {
 	return c
 }
 
-func (c *chain) next(prev *sum, body []byte) (out sum) {
+func (c *chain) next(prev *sum, body []byte) sum {
+	c.link = *prev
 	c.h.Reset()
-	c.h.Write(prev[:])
+	c.h.Write(c.link[:])
 	c.h.Write(body)
-	c.h.Sum(out[:0])
-	return out
+	c.h.Sum(c.link[:0])
+	return c.link
 }
 
-func (c *chain) code(h *sum) (out [macSize]byte) {
-	var full sum
+func (c *chain) code(h *sum) [macSize]byte {
+	c.link = *h
 	c.mac.Reset()
-	c.mac.Write(h[:])
-	c.mac.Sum(full[:0])
-	copy(out[:], full[:])
-	return out
+	c.mac.Write(c.link[:])
+	c.mac.Sum(c.link[:0])
+	return [macSize]byte(c.link[:])
 }
 
 // position is where a record ends: the last line, and the first byte after it.

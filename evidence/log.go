@@ -77,8 +77,9 @@ const (
 // Log is the record of one workspace as one process writes it. It is a [Sink],
 // and safe for concurrent use; other processes may write to the same folder.
 type Log struct {
-	o   Options
-	now func() time.Time
+	o    Options
+	now  func() time.Time
+	boot func() [16]byte
 
 	mu     sync.Mutex // taken before the lock file
 	closed bool
@@ -117,7 +118,7 @@ func Open(o Options) (*Log, error) {
 		o.SegmentBytes = defaultSegment
 	}
 	o.SegmentBytes = max(o.SegmentBytes, minSegment)
-	return &Log{o: o, now: time.Now}, nil
+	return &Log{o: o, now: time.Now, boot: bootID}, nil
 }
 
 const keyName = "key"
@@ -303,7 +304,7 @@ func (l *Log) writer() (*writer, error) {
 		return nil, errClosed
 	}
 	if l.w == nil {
-		w, err := openWriter(l.o, l.now, &l.mu)
+		w, err := openWriter(l.o, l.now, l.boot(), &l.mu)
 		if err != nil {
 			return nil, fmt.Errorf("evidence: %w", err)
 		}

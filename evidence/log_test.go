@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -184,3 +185,8 @@ func TestManyProcessesOneChain(t *testing.T) {
 		t.Errorf("Call = %+v, %v", c, err)
 	}
 }
+
+var (
+	since0 time.Time
+	h2026  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+)

@@ -362,10 +362,16 @@ func (r *Reader) first(n uint64) (l Line, ok bool) {
 	return l, ok
 }
 
+// parseHandle gives the number of a call's intent.
+func parseHandle(h Handle) (seq uint64, ok bool) {
+	seq, err := strconv.ParseUint(string(h), 10, 63)
+	return seq, err == nil && seq > 0
+}
+
 // Call returns the call with this handle; fs.ErrNotExist if there is none.
 func (r *Reader) Call(h Handle) (*Call, error) {
-	seq, err := strconv.ParseUint(string(h), 10, 63)
-	if err != nil || seq == 0 {
+	seq, ok := parseHandle(h)
+	if !ok {
 		return nil, noCall(string(h))
 	}
 	numbers, err := listSegments(r.dir)

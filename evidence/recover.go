@@ -173,14 +173,20 @@ func (c *chain) vouches(l *line) bool {
 	return hmac.Equal(m[:], l.mac[:])
 }
 
-// foreign reports whether p, which follows the end of the chain, holds lines
+// foreign reports whether p, which follows the end of the chain, is something
 // that nobody of ours can have left there. A process that is killed leaves the
 // beginning of one line. A crash of the machine can leave anything that was
-// written, in pieces, but nothing that the key does not vouch for.
+// written, in pieces and with rubbish between, but no whole line that the key
+// does not vouch for.
 func (c *chain) foreign(p []byte, same bool) bool {
+	if same {
+		const begins = `{"hash":"`
+		n := min(len(p), len(begins))
+		return bytes.IndexByte(p, '\n') >= 0 || string(p[:n]) != begins[:n]
+	}
 	for len(p) > 0 {
 		text, rest, complete := bytes.Cut(p, []byte("\n"))
-		if l, ok := parseLine(text); ok && complete && (same || !c.vouches(&l)) {
+		if l, ok := parseLine(text); ok && complete && !c.vouches(&l) {
 			return true
 		}
 		p = rest
@@ -288,7 +294,7 @@ func (w *writer) afterRemoval() error {
 }
 
 // afterDamage goes on when the head's file was damaged while this process
-// runs: its own knowledge of the end is good unless others wrote since.
+// runs.
 func (w *writer) afterDamage(raw [headSize]byte) error {
 	numbers, err := listSegments(w.o.Dir)
 	if err != nil {
@@ -298,13 +304,10 @@ func (w *writer) afterDamage(raw [headSize]byte) error {
 	return w.headLost(numbers)
 }
 
-// headLost goes on from the last line that can be found.
+// headLost goes on from the last line that can be found, or that this process
+// knows of.
 func (w *writer) headLost(numbers []uint64) error {
-	h := head{boot: w.boot, count: w.head.count}
-	h.log = w.head.log
-	if len(numbers) > 0 {
-		h.end.segment = numbers[len(numbers)-1]
-	}
+	h := head{log: w.head.log, boot: w.boot, count: w.head.count, end: w.head.end}
 	for _, n := range numbers {
 		end, log, err := w.followSegment(n)
 		if err != nil {
@@ -316,6 +319,7 @@ func (w *writer) headLost(numbers []uint64) error {
 		if log != [16]byte{} {
 			h.log = log
 		}
+		h.end.segment = max(h.end.segment, n)
 	}
 	w.head = h
 	return w.newSegment(segmentMembers{Why: whyHead}, h.end)

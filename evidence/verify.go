@@ -227,12 +227,17 @@ func (v *verifier) keys(path string) error {
 	if v.key != nil {
 		macKey = v.key.mac
 	}
-	v.head, err = decodeHead(v.raw[:], macKey)
+	var whole bool
+	v.head, whole, err = decodeHead(v.raw[:], macKey)
 	v.headed = err == nil
-	if !v.headed {
-		v.report.fault(Fault{Kind: Unsigned, Segment: headName, Text: "the head is missing, damaged, or not made with this key, so the end of the record cannot be known"})
-	} else {
+	switch {
+	case v.headed && !whole && !v.restarted():
+		v.report.fault(Fault{Kind: Unsigned, Segment: headName, Text: "one half of the head was damaged, so the last record may be missing"})
+		fallthrough
+	case v.headed:
 		v.report.Log = hex.EncodeToString(v.head.log[:])
+	default:
+		v.report.fault(Fault{Kind: Unsigned, Segment: headName, Text: "the head is missing, damaged, or not made with this key, so the end of the record cannot be known"})
 	}
 	return nil
 }

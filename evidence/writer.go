@@ -68,8 +68,8 @@ type writer struct {
 func (w *writer) path(name string) string { return filepath.Join(w.o.Dir, name) }
 
 // openWriter opens the record, or makes it, and announces this process.
-func openWriter(o Options, now func() time.Time, mu *sync.Mutex) (_ *writer, err error) {
-	w := &writer{o: o, now: now, boot: bootID()}
+func openWriter(o Options, now func() time.Time, boot [16]byte, mu *sync.Mutex) (_ *writer, err error) {
+	w := &writer{o: o, now: now, boot: boot}
 	if err := ownFolder(o.Dir); err != nil {
 		return nil, err
 	}
@@ -107,12 +107,12 @@ func openWriter(o Options, now func() time.Time, mu *sync.Mutex) (_ *writer, err
 	w.chain = newChain(w.key.mac)
 	w.flusher = newFlusher(mu, w)
 
-	w.head, err = decodeHead(w.raw[:], w.key.mac)
+	w.head, _, err = decodeHead(w.raw[:], w.key.mac)
 	switch {
 	case fresh:
 		err = w.genesis()
 	case err != nil:
-		if _, other := decodeHead(w.raw[:], nil); other == nil {
+		if _, _, other := decodeHead(w.raw[:], nil); other == nil {
 			return nil, fmt.Errorf("the record in %s was made with another key than %s; put that one back, or move the folder away to begin a new record", o.Dir, o.KeyFile)
 		}
 		err = w.headLost(numbers)
@@ -258,10 +258,9 @@ func (w *writer) catchUp() error {
 		return err
 	}
 	if raw != w.raw {
-		h, err := decodeHead(raw[:], w.key.mac)
-		if err != nil {
-			// Somebody damaged it while we run: what we saw last still holds for all
-			// that we wrote.
+		h, _, err := decodeHead(raw[:], w.key.mac)
+		if err != nil || h.count < w.head.count {
+			// Somebody damaged it or put an older one back while we run.
 			return w.afterDamage(raw)
 		}
 		w.head, w.raw = h, raw
