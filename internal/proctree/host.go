@@ -39,7 +39,7 @@ func (h *Host) Close() error { return h.impl.close() }
 // reads as EIO.
 type Process struct {
 	// Pid and Start (clock ticks since boot) name the leader, in the server's own
-	// view.
+	// view; 0 if it had ended before anybody could look.
 	Pid   int
 	Start uint64
 	// Active says what holds for the tree.
@@ -85,6 +85,12 @@ func (p *Process) Foreground() (int, error) { return p.impl.foreground() }
 // 4,096.
 func (p *Process) Members() ([]Member, error) { return p.impl.members() }
 
+// Hide hides further paths from the running tree, and hides again what the
+// profile hides where somebody outside has replaced a file: a file's cover goes
+// when the file does. Call it before each command of a session. It does nothing
+// under None, and in a weak sandbox, which sees no new files.
+func (p *Process) Hide(ctx context.Context, paths []string) error { return p.impl.hide(ctx, paths) }
+
 // PortOpen tells whether somebody listens on the TCP port of the loopback
 // address, as the tree sees it.
 func (p *Process) PortOpen(ctx context.Context, port uint16) (bool, error) {
@@ -115,6 +121,7 @@ type process interface {
 	resize(Size) error
 	foreground() (int, error)
 	members() ([]Member, error)
+	hide(context.Context, []string) error
 	portOpen(context.Context, uint16) (bool, error)
 	kill(context.Context, KillOptions) (Killed, error)
 	close() error

@@ -85,12 +85,17 @@ const (
 )
 
 // Profile says what a tree may do. The zero value is not a profile: a name
-// must be given. All paths are absolute.
+// must be given. All paths are absolute and clean; those in Write and Read, and
+// Tmp, hold no symbolic link.
 type Profile struct {
 	Name string
 	// Write lists the directories below which a tree may write. Only for
 	// WorkspaceWrite.
 	Write []string
+	// Read lists directories that are to be seen although they lie in a place that
+	// is private or hidden, as a workspace in /tmp does; those in Write need not be
+	// listed.
+	Read []string
 	// Protect lists files and directories that stay readable but are not
 	// written, although they lie below Write. Those that do not exist when a tree
 	// starts are not covered.
@@ -99,7 +104,8 @@ type Profile struct {
 	// that do not exist when a tree starts are not covered.
 	Hide []string
 	// Tmp is a directory that stands at /tmp and /var/tmp, private to those trees
-	// that name it; empty means one in memory (64 MiB) of this tree's own.
+	// that name it; empty means one in memory (64 MiB) of this tree's own. In a
+	// weak sandbox it stands at its own path only, so let TMPDIR name it.
 	Tmp string
 	// Network is NetworkOff or NetworkLoopback; ignored under None.
 	Network string

@@ -1,0 +1,100 @@
+//go:build linux && (amd64 || arm64)
+
+package helper
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// cgroup is a control group of our own for one reaper's trees. Where one can be
+// had, one write kills all its members at once, also while they fork.
+type cgroup struct {
+	dir string
+	fd  int
+}
+
+// cgroupBase is the folder of this process's own control group; "" where there
+// is no version 2, or it is not ours to divide.
+func cgroupBase() string {
+	self, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	path := ""
+	for line := range strings.Lines(string(self)) {
+		if p, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
+			path = p
+		}
+	}
+	if path == "" {
+		return ""
+	}
+	for line := range strings.Lines(string(mounts)) {
+		before, after, ok := strings.Cut(line, " - ")
+		f := strings.Fields(before)
+		if !ok || len(f) < 5 || !strings.HasPrefix(after, "cgroup2 ") {
+			continue
+		}
+		root, at := f[3], f[4]
+		if root != "/" {
+			rest, ok := strings.CutPrefix(path, root)
+			if !ok {
+				continue
+			}
+			path = rest
+		}
+		return strings.TrimSuffix(at+path, "/")
+	}
+	return ""
+}
+
+// newCgroup makes a group for the reaper pid; nil where it cannot.
+func newCgroup(base string, pid int) *cgroup {
+	if base == "" {
+		return nil
+	}
+	g := &cgroup{dir: cgroupDir(base, pid)}
+	if syscall.Mkdir(g.dir, 0o755) != nil {
+		return nil
+	}
+	fd, err := syscall.Open(g.dir, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil || syscall.Access(g.dir+"/cgroup.kill", 2) != nil {
+		syscall.Close(fd)
+		syscall.Rmdir(g.dir)
+		return nil
+	}
+	g.fd = fd
+	return g
+}
+
+func cgroupDir(base string, pid int) string { return base + "/wasmtools-" + strconv.Itoa(pid) }
+
+// limit bounds the group's processes; false where it cannot.
+func (g *cgroup) limit(processes uint64) bool {
+	return writeFile(g.dir+"/pids.max", strconv.FormatUint(processes, 10)) == nil
+}
+
+func (g *cgroup) kill() { writeFile(g.dir+"/cgroup.kill", "1") }
+
+// remove is for an empty group.
+func (g *cgroup) remove() {
+	syscall.Close(g.fd)
+	syscall.Rmdir(g.dir)
+}
+
+func writeFile(path, text string) error {
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	_, err = syscall.Write(fd, []byte(text))
+	return err
+}
