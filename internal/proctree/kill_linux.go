@@ -101,6 +101,7 @@ const closeTimeout = 2 * time.Second
 
 func (t *tree) close() error {
 	t.closing.Do(func() {
+		t.settle()
 		if !t.over() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 			defer cancel()
@@ -116,4 +117,23 @@ func (t *tree) close() error {
 		t.host.giveBack(t.r)
 	})
 	return t.closeErr
+}
+
+// settle waits, for a moment, for a tree that seems to have ended by itself: its
+// reaper knows a little later than a look at it shows.
+func (t *tree) settle() {
+	select {
+	case <-t.leaderDone:
+	default:
+		return
+	}
+	if len(t.list()) > 0 {
+		return
+	}
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-t.allGone:
+	case <-timer.C:
+	}
 }

@@ -12,8 +12,10 @@ import (
 // cgroup is a control group of our own for one reaper's trees. Where one can be
 // had, one write kills all its members at once, also while they fork.
 type cgroup struct {
-	dir string
-	fd  int
+	dir   string
+	fd    int
+	most  uint64 // processes, if it can limit them
+	spent bool   // killed: some kernels then kill whatever is born into it
 }
 
 // cgroupBase is the folder of this process's own control group; "" where there
@@ -56,32 +58,49 @@ func cgroupBase() string {
 }
 
 // newCgroup makes a group for the reaper pid; nil where it cannot.
-func newCgroup(base string, pid int) *cgroup {
+func newCgroup(base string, pid int, processes uint64) *cgroup {
 	if base == "" {
 		return nil
 	}
-	g := &cgroup{dir: cgroupDir(base, pid)}
-	if syscall.Mkdir(g.dir, 0o755) != nil {
+	g := &cgroup{dir: cgroupDir(base, pid), most: processes}
+	if !g.make() {
 		return nil
+	}
+	return g
+}
+
+func (g *cgroup) make() bool {
+	if syscall.Mkdir(g.dir, 0o755) != nil {
+		return false
 	}
 	fd, err := syscall.Open(g.dir, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil || syscall.Access(g.dir+"/cgroup.kill", 2) != nil {
 		syscall.Close(fd)
 		syscall.Rmdir(g.dir)
-		return nil
+		return false
 	}
-	g.fd = fd
-	return g
+	if g.most > 0 && writeFile(g.dir+"/pids.max", strconv.FormatUint(g.most, 10)) != nil {
+		g.most = 0
+	}
+	g.fd, g.spent = fd, false
+	return true
+}
+
+// renew makes a spent group usable; false if there is none any more.
+func (g *cgroup) renew() bool {
+	if !g.spent {
+		return true
+	}
+	g.remove()
+	return g.make()
 }
 
 func cgroupDir(base string, pid int) string { return base + "/wasmtools-" + strconv.Itoa(pid) }
 
-// limit bounds the group's processes; false where it cannot.
-func (g *cgroup) limit(processes uint64) bool {
-	return writeFile(g.dir+"/pids.max", strconv.FormatUint(processes, 10)) == nil
+func (g *cgroup) kill() {
+	g.spent = true
+	writeFile(g.dir+"/cgroup.kill", "1")
 }
-
-func (g *cgroup) kill() { writeFile(g.dir+"/cgroup.kill", "1") }
 
 // remove is for an empty group.
 func (g *cgroup) remove() {

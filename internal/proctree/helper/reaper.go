@@ -22,7 +22,7 @@ type reaper struct {
 	boxed  bool
 	box    *sandbox
 	group  *cgroup
-	limit  uint64 // of processes
+	limit  uint64 // of processes, where the user namespace counts them
 	births chan birth
 
 	mu   sync.Mutex
@@ -109,18 +109,14 @@ func (r *reaper) setup(f *wire.Frame) {
 		r.refuse(wire.Refused{Op: "profile", Reason: reason})
 		return
 	}
-	r.limit = s.Processes
 	if s.Profile == "none" {
-		if r.group = newCgroup(cgroupBase(), os.Getpid()); r.group != nil {
+		if r.group = newCgroup(cgroupBase(), os.Getpid(), s.Processes); r.group != nil {
 			box.ready.Means = append(box.ready.Means, "cgroup")
-			box.ready.Processes = s.Processes > 0 && r.group.limit(s.Processes)
+			box.ready.Processes = r.group.most > 0
 		}
 	}
 	if r.boxed && os.Getuid() != 0 { // the kernel never limits root's
-		box.ready.Processes = s.Processes > 0
-	}
-	if !box.ready.Processes {
-		r.limit = 0
+		r.limit, box.ready.Processes = s.Processes, s.Processes > 0
 	}
 	births, ready := make(chan birth), make(chan error)
 	go midwife(box, births, ready)
@@ -220,6 +216,13 @@ func (r *reaper) start(f *wire.Frame) {
 		attr.Files[2] = attr.Files[1]
 		if s.Flags&wire.StartMerge == 0 {
 			attr.Files[2] = uintptr(take())
+		}
+	}
+	if r.group != nil && !r.group.renew() {
+		r.group = nil
+		if r.box.ready.Processes {
+			r.refuse(wire.Refused{Op: "cgroup", Errno: uint32(syscall.EIO)})
+			return
 		}
 	}
 	if r.group != nil {
