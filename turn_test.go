@@ -74,6 +74,7 @@ func cacheDir(t testing.TB) string {
 }
 
 func TestMain(m *testing.M) {
+	stormChild() // does not return in a process of [TestKilledStorm]
 	code := m.Run()
 	os.RemoveAll(cache.dir)
 	os.Exit(code)

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package wasmtools_test
+
+func stormChild() {}
