@@ -1,0 +1,215 @@
+package wasmtools_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/evidence"
+	"github.com/wasmtools/wasmtools/hostfuncs"
+	"github.com/wasmtools/wasmtools/internal/wasmasm"
+	"github.com/wasmtools/wasmtools/manifest"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// diceGuest is a module whose tool writes eight bytes to the file r, which are
+// random if dice is set and constant otherwise.
+func diceGuest(dice bool) []byte {
+	const answer = `{"content":[{"type":"text","text":"ok"}]}`
+	i32, i64 := wasmasm.I32, wasmasm.I64
+	about := `{"abi":1,"name":"dice","version":"1.0.0","tools":[{"name":"throw","description":"Writes a file.",` +
+		`"inputSchema":{"type":"object"},"effects":["write"],"capabilities":{"fs.write":["**"]}}]}`
+	body := wasmasm.Code{}
+	if dice {
+		body = body.I32Const(2048).I32Const(8).Call(0).Drop()
+	}
+	body = body.I32Const(1500).I32Const(1).I32Const(2048).I32Const(8).I32Const(1).Call(1).Drop().Packed(8, uint32(len(answer)))
+	m := &wasmasm.Module{
+		Imports: []wasmasm.Import{
+			{Module: "wasi_snapshot_preview1", Name: "random_get", Type: wasmasm.FuncType{Params: []byte{i32, i32}, Results: []byte{i32}}},
+			{Module: "wasmtools_v1", Name: "fs_write", Type: wasmasm.FuncType{Params: []byte{i32, i32, i32, i32, i32}, Results: []byte{i64}}},
+		},
+		Memory: &wasmasm.Limits{Min: 1, Max: -1},
+		Data:   []wasmasm.Data{{Offset: 8, Bytes: []byte(answer)}, {Offset: 1500, Bytes: []byte("r")}, {Offset: 2048, Bytes: []byte("constant")}},
+		Funcs: []wasmasm.Func{
+			{Type: wasmasm.FuncType{Params: []byte{i32}, Results: []byte{i32}}, Body: wasmasm.Code{}.I32Const(1024), Export: "wt_alloc"},
+			{Type: wasmasm.FuncType{Params: []byte{i32, i32}, Results: []byte{i64}}, Body: body, Export: "wt_call"},
+		},
+		Customs: []wasmasm.Custom{{Name: manifest.Section, Data: []byte(about)}},
+	}
+	return m.Encode()
+}
+
+// TestGuestThatWritesSomethingElse: the guest's second run would change other
+// bytes than the person saw. The yes is for what was seen, so the repeated call
+// is refused, and resuming the ticket writes what was seen. Control: a guest
+// that writes the same again is carried out.
+func TestGuestThatWritesSomethingElse(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		dice, resume bool
+		want         tool.Code
+	}{
+		{"repeated", true, false, tool.ApprovalMismatch},
+		{"resumed", true, true, ""},
+		{"control", false, false, ""},
+	} {
+		dir := t.TempDir()
+		l := &ledger{}
+		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
+			Workspaces: []wasmtools.Workspace{{Dir: dir, Evidence: l}}, CacheDir: cacheDir(t),
+			Modules: []wasmtools.Module{{Code: diceGuest(c.dice), Grants: map[string]hostfuncs.Grant{"throw": {Write: []string{"r"}}}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := begin(t, rt)
+		first := turn.Call(t.Context(), []wasmtools.Request{req("one", "throw", "{}")})[0]
+		wantCode(t, first, tool.ApprovalRequired)
+		_, seen, _ := strings.Cut(first.Result.Details["diff"].(string), "\n@@")
+		if err := rt.Decide(first.Ticket, approval.Decision{Verdict: approval.Allow, By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		var o wasmtools.Outcome
+		if c.resume {
+			o = turn.Resume(t.Context(), first.Ticket)
+		} else {
+			o = turn.Call(t.Context(), []wasmtools.Request{req("two", "throw", "{}")})[0]
+		}
+		wantCode(t, o, c.want)
+		p, err := os.ReadFile(filepath.Join(dir, "r"))
+		switch {
+		case c.want != "":
+			if err == nil {
+				t.Errorf("%s: %q was written", c.name, p)
+			}
+			by := l.check(t)
+			if by["one"].last().Status != evidence.Denied || by["two"].last().Code != tool.ApprovalMismatch {
+				t.Errorf("%s: recorded as %+v and %+v", c.name, by["one"].last(), by["two"].last())
+			}
+		case err != nil:
+			t.Errorf("%s: nothing was written: %v", c.name, err)
+		case l.check(t)["one"].last().Writes[0].After != tool.DigestOf(p):
+			t.Errorf("%s: the record and the disk differ", c.name)
+		case !c.dice && !strings.Contains(seen, string(p)):
+			t.Errorf("%s: the diff %q does not show %q", c.name, seen, p)
+		}
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestYesIsForOneCall: a yes to one call is of no use to one that differs in
+// its arguments, in its session, or in the module behind the name.
+func TestYesIsForOneCall(t *testing.T) {
+	dir := t.TempDir()
+	open := func(code []byte) (*wasmtools.Runtime, *wasmtools.Turn) {
+		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
+			Workspaces: []wasmtools.Workspace{{Dir: dir}}, CacheDir: cacheDir(t),
+			Modules: []wasmtools.Module{{Code: code, Grants: map[string]hostfuncs.Grant{"throw": {Write: []string{"r"}}}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rt.Close() })
+		return rt, begin(t, rt)
+	}
+	rt, turn := open(diceGuest(false))
+	approve := func(name, args string) string {
+		t.Helper()
+		o := call(t, turn, name, args)
+		wantCode(t, o, tool.ApprovalRequired)
+		if err := rt.Decide(o.Ticket, approval.Decision{Verdict: approval.Allow, By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		return o.Ticket
+	}
+	const args = `{"path":"a","content":"x"}`
+	approve("write_file", args)
+	approve("throw", "{}")
+	wantCode(t, call(t, turn, "write_file", `{"path":"b","content":"x"}`), tool.ApprovalRequired)
+	wantCode(t, call(t, turn, "write_file", `{"path":"a","content":"y"}`), tool.ApprovalRequired)
+	_, otherModule := open(append(diceGuest(false), 0, 2, 1, 'x')) // one more, empty custom section: another identity
+	wantCode(t, call(t, otherModule, "throw", "{}"), tool.ApprovalRequired)
+	wantCode(t, call(t, otherModule, "write_file", args), tool.ApprovalRequired)
+	// Control: the same calls, spelled differently, are the ones that were agreed to.
+	if o := call(t, turn, "write_file", `{"content":"x",  "path":"a"}`); o.Result.IsError {
+		t.Error(o.Result.PlainText())
+	}
+	if o := call(t, turn, "throw", ` { } `); o.Result.IsError {
+		t.Error(o.Result.PlainText())
+	}
+}
+
+// TestAnswersTwiceLateAndReordered: of all answers to all tickets each counts
+// once, for its own ticket.
+func TestAnswersTwiceLateAndReordered(t *testing.T) {
+	dir := t.TempDir()
+	a := &asker{}
+	rt := open(t, dir, []approval.Approver{a})
+	turn := begin(t, rt)
+	var outs [2]wasmtools.Outcome
+	for i, path := range []string{"a", "b"} {
+		outs[i] = turn.Call(t.Context(), []wasmtools.Request{{
+			Tool: "write_file", Arguments: []byte(`{"path":"` + path + `","content":"x"}`), Patience: time.Millisecond,
+		}})[0]
+		wantCode(t, outs[i], tool.ApprovalRequired)
+	}
+	yes, no := approval.Decision{Verdict: approval.Allow}, approval.Decision{Verdict: approval.Deny}
+	if err := a.answers[1](no); err != nil { // b first
+		t.Fatal(err)
+	}
+	if err := a.answers[0](yes); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.answers[1](yes); err != approval.ErrAnswered {
+		t.Errorf("a second answer got %v", err)
+	}
+	wantCode(t, turn.Resume(t.Context(), outs[1].Ticket), tool.Denied)
+	wantCode(t, turn.Resume(t.Context(), outs[0].Ticket), "")
+	if err := a.answers[0](yes); err == nil {
+		t.Error("an answer counted after the ticket was redeemed")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
+		t.Error("the refused file was written")
+	}
+}
+
+// TestExpiryAtTheBoundary: a yes that is used at the moment when the ticket
+// ends is used too late; one a tick before is not.
+func TestExpiryAtTheBoundary(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		want  error
+	}{{time.Minute - 1, nil}, {time.Minute, approval.ErrExpired}} {
+		synctest.Test(t, func(t *testing.T) {
+			var lapsed atomic.Int32
+			d := approval.NewDesk(nil, time.Minute)
+			tk, err := d.Submit(approval.Request{Session: "s", Tool: "x", Lapsed: func() { lapsed.Add(1) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.after) // fake time
+			if err := d.Decide(tk.Request().Ticket, approval.Decision{Verdict: approval.Allow}); err != c.want {
+				t.Errorf("Decide after %s = %v; want %v", c.after, err, c.want)
+			}
+			if c.want == nil {
+				if err := tk.Redeem(""); err != nil {
+					t.Error(err)
+				}
+			} else if _, ok := d.Find(tk.Request().Ticket); ok {
+				t.Error("an expired ticket is still there")
+			}
+			if got := lapsed.Load(); (got == 1) != (c.want != nil) {
+				t.Errorf("after %s the ticket lapsed %d times", c.after, lapsed.Load())
+			}
+		})
+	}
+}
