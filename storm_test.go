@@ -248,4 +248,3 @@ func stormChild() {
 		os.Exit(1)
 	}
 }
-
