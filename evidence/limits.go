@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,8 +23,10 @@ const (
 	maxPaths     = 128
 	maxHosts     = 32
 	maxFunctions = 64
+	maxFunction  = 64 // bytes of the name of one
 	maxArtifacts = 32
-	maxEvents    = 128 // of one call; decisions are always kept
+	maxList      = 64 << 10 // of any list as it is written
+	maxEvents    = 128      // of one call; decisions are always kept
 )
 
 // clean bounds a text: redacted, valid UTF-8, not longer than limit.
@@ -226,14 +227,11 @@ func (r *redactor) outcome(o Outcome, k *key) outcomeRecord {
 		rec.Used.ByFunction = make(map[string]int64, min(len(o.Used.ByFunction), maxFunctions))
 		for name, n := range o.Used.ByFunction {
 			if len(rec.Used.ByFunction) < maxFunctions {
-				rec.Used.ByFunction[r.clean(name, maxName)] += n
+				rec.Used.ByFunction[r.clean(name, maxFunction)] += n
 			}
 		}
 	}
-	rec.Artifact = nil
-	for _, a := range o.Artifact[:min(len(o.Artifact), maxArtifacts)] {
-		rec.Artifact = append(rec.Artifact, r.artifact(a, k))
-	}
+	rec.Artifact, _ = bounded(o.Artifact, maxArtifacts, func(a Artifact) Artifact { return r.artifact(a, k) })
 	rec.Writes, rec.WritesTotal = r.writes(o.Writes, k)
 	rec.Output = r.digest(o.Output, k)
 	if o.Sensitive && rec.Output == o.Output {
@@ -258,27 +256,29 @@ func (r *redactor) artifact(a Artifact, k *key) Artifact {
 }
 
 func (r *redactor) writes(list []Write, k *key) (out []Write, total int) {
-	if len(list) > maxWrites {
-		list, total = list[:maxWrites], len(list)
-	}
-	for _, w := range list {
-		w.Op = tool.WriteOp(cut(string(w.Op), maxName))
-		w.Path, w.From = r.clean(w.Path, maxText), r.clean(w.From, maxText)
-		w.Before, w.After = r.digest(w.Before, k), r.digest(w.After, k)
-		out = append(out, w)
-	}
-	return out, total
+	return bounded(list, maxWrites, func(w Write) Write {
+		return Write{
+			Op: tool.WriteOp(cut(string(w.Op), maxName)), Path: r.clean(w.Path, maxText), From: r.clean(w.From, maxText),
+			Before: r.digest(w.Before, k), After: r.digest(w.After, k), Size: w.Size,
+		}
+	})
 }
 
 func (r *redactor) names(list []string, limit int) (out []string, total int) {
-	if len(list) > limit {
-		list, total = list[:limit], len(list)
+	return bounded(list, limit, func(s string) string { return r.clean(s, maxText) })
+}
+
+// bounded cleans the beginning of a list. The total is 0 if that is all of it.
+func bounded[T any](list []T, limit int, clean func(T) T) (out []T, total int) {
+	size := 0
+	for i, v := range list {
+		c := clean(v)
+		if size += len(encode(c)); i >= limit || size > maxList {
+			return out, len(list)
+		}
+		out = append(out, c)
 	}
-	out = slices.Clone(list)
-	for i := range out {
-		out[i] = r.clean(out[i], maxText)
-	}
-	return out, total
+	return out, 0
 }
 
 // digest is keyed once anything of the call was redacted: the content may hold

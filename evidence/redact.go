@@ -150,26 +150,46 @@ func (r *redactor) blocks(s string) string {
 	return b.String()
 }
 
+// splice builds a text from another one with some spans hidden. A text is
+// copied once, however many spans there are.
+type splice struct {
+	s    string
+	b    strings.Builder
+	done int // s[:done] is in b
+}
+
+func (p *splice) hide(from, to int) {
+	p.b.WriteString(p.s[p.done:from])
+	p.b.WriteString(hidden)
+	p.done = to
+}
+
+func (p *splice) text() string {
+	if p.done == 0 && p.b.Len() == 0 {
+		return p.s
+	}
+	p.b.WriteString(p.s[p.done:])
+	return p.b.String()
+}
+
 // userinfo hides what stands between "://" and "@" of a URL's authority.
 func (r *redactor) userinfo(s string) string {
+	out := splice{s: s}
 	for from := 0; ; {
 		i := strings.Index(s[from:], "://")
 		if i < 0 {
-			return s
+			return out.text()
 		}
 		start := from + i + 3
 		end := start
-		for end < len(s) && !strings.ContainsRune("/?#\\\"'<>`{}|", rune(s[end])) && s[end] > ' ' {
+		for end < len(s) && s[end] > ' ' && !strings.ContainsRune("/?#\\\"'<>`{}|", rune(s[end])) {
 			end++
 		}
 		from = end
-		at := strings.LastIndexByte(s[start:end], '@')
-		if at <= 0 || s[start:start+at] == hidden {
-			continue
+		if at := strings.LastIndexByte(s[start:end], '@'); at > 0 && s[start:start+at] != hidden {
+			r.hit = true
+			out.hide(start, start+at)
 		}
-		r.hit = true
-		s = s[:start] + hidden + s[start+at:]
-		from = start + len(hidden)
 	}
 }
 
@@ -185,12 +205,15 @@ var tokenForms = [...]struct {
 	{"npm_", 30}, {"pypi-", 30}, {"hf_", 25}, {"dop_v1_", 30}, {"SG.", 30}, {"eyJ", 30}, {"AGE-SECRET-KEY-1", 20},
 }
 
-// firstOfToken marks the bytes with which a form begins.
-var firstOfToken = [256]bool{'g': true, 'x': true, 's': true, 'r': true, 'A': true, 'n': true, 'p': true, 'h': true, 'd': true, 'S': true, 'e': true}
+// secondOfToken has, for each byte with which a form begins, those that follow.
+var secondOfToken = [256]string{
+	'g': "hil", 'x': "oa", 's': "k", 'r': "k", 'A': "KSIG", 'n': "p", 'p': "y", 'h': "f", 'd': "o", 'S': "G", 'e': "y",
+}
 
 func (r *redactor) tokens(s string) string {
+	out := splice{s: s}
 	for i := 0; i+12 < len(s); i++ {
-		if !firstOfToken[s[i]] || i > 0 && isWord(s[i-1]) {
+		if second := secondOfToken[s[i]]; second == "" || strings.IndexByte(second, s[i+1]) < 0 || i > 0 && isWord(s[i-1]) {
 			continue
 		}
 		for _, f := range tokenForms {
@@ -198,19 +221,18 @@ func (r *redactor) tokens(s string) string {
 				continue
 			}
 			end := i + len(f.prefix)
-			for end < len(s) && (isWord(s[end]) || s[end] == '-' || s[end] == '.' && f.prefix == "eyJ" || s[end] == '.' && f.prefix == "SG.") {
+			for end < len(s) && (isWord(s[end]) || s[end] == '-' || s[end] == '.' && (f.prefix == "eyJ" || f.prefix == "SG.")) {
 				end++
 			}
-			if end-i-len(f.prefix) < f.least {
-				continue
+			if end-i-len(f.prefix) >= f.least {
+				r.hit = true
+				out.hide(i, end)
+				i = end - 1
+				break
 			}
-			r.hit = true
-			s = s[:i] + hidden + s[end:]
-			i += len(hidden) - 1
-			break
 		}
 	}
-	return s
+	return out.text()
 }
 
 // assignments hides values that stand beside a name that says secret:
@@ -224,8 +246,7 @@ func (r *redactor) assignments(s string) string {
 	if !mentionsSecret(s) {
 		return s
 	}
-	var b strings.Builder
-	done := 0 // s[:done] is in b
+	out := splice{s: s}
 	for i := 0; i < len(s); {
 		if !isWord(s[i]) {
 			i++
@@ -239,20 +260,13 @@ func (r *redactor) assignments(s string) string {
 		if !isSecretName(name) && !strings.EqualFold(name, "bearer") {
 			continue
 		}
-		from, to := valueOf(s, start, i)
-		if from < 0 || s[from:to] == hidden {
-			continue
+		if from, to := valueOf(s, start, i); from >= 0 && s[from:to] != hidden {
+			r.hit = true
+			out.hide(from, to)
+			i = to
 		}
-		r.hit = true
-		b.WriteString(s[done:from])
-		b.WriteString(hidden)
-		done, i = to, to
 	}
-	if done == 0 {
-		return s
-	}
-	b.WriteString(s[done:])
-	return b.String()
+	return out.text()
 }
 
 // valueOf finds the value that belongs to the name s[start:end], or returns -1.
@@ -310,8 +324,15 @@ func valueOf(s string, start, end int) (from, to int) {
 // literal is the quoted or bare word at i. A bare one counts only if bare says
 // so and it does not look like code.
 func literal(s string, i int, bare bool) (from, to int) {
-	if s[i] == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\'') {
-		i++
+	if i+1 < len(s) && (s[i:i+2] == `\"` || s[i:i+2] == `\'`) { // inside another string
+		n := strings.Index(s[i+2:], s[i:i+2])
+		if n < 0 {
+			n = len(s) - i - 2
+		}
+		if n == 0 {
+			return -1, -1
+		}
+		return i + 2, i + 2 + n
 	}
 	if q := s[i]; q == '"' || q == '\'' || q == '`' {
 		for to = i + 1; to < len(s) && s[to] != q; to++ {
@@ -328,20 +349,37 @@ func literal(s string, i int, bare bool) (from, to int) {
 	if !bare {
 		return -1, -1
 	}
-	to = wordEnd(s, i)
-	switch w := strings.TrimRight(s[i:to], ",;)]}"); strings.ToLower(w) {
-	case "", "string", "str", "none", "null", "nil", "true", "false", "undefined", "bool", "int", "number", "bytes", "any":
-		return -1, -1
-	default:
-		if strings.ContainsAny(w, "(") || strings.HasPrefix(w, "$") {
-			return -1, -1 // a call, or a variable's name
+	for to = i; to < len(s) && inWord(s[to]); to++ {
+		if s[to] == '(' {
+			return -1, -1 // a call
 		}
-		return i, i + len(w)
 	}
+	w := strings.TrimRight(s[i:to], ",;)]}")
+	if w == "" || w[0] == '$' || len(w) <= 9 && isTypeWord(strings.ToLower(w)) {
+		return -1, -1 // nothing, a variable's name, or no value
+	}
+	return i, i + len(w)
+}
+
+func isTypeWord(w string) bool {
+	switch w {
+	case "string", "str", "none", "null", "nil", "true", "false", "undefined", "bool", "int", "number", "bytes", "any":
+		return true
+	}
+	return false
+}
+
+// inWord reports whether b can stand in a bare value.
+func inWord(b byte) bool {
+	switch b {
+	case '&', ';', '"', '\'', '`', '<', '>', '|':
+		return false
+	}
+	return b > ' '
 }
 
 func wordEnd(s string, i int) int {
-	for i < len(s) && s[i] > ' ' && !strings.ContainsRune("&;\"'`<>|", rune(s[i])) {
+	for i < len(s) && inWord(s[i]) {
 		i++
 	}
 	return i
@@ -357,7 +395,12 @@ func skipBlanks(s string, i int) int {
 // lineStart reports whether only blanks, list marks and "export" stand before i
 // in its line: then "name: value" and "name = value" are configuration.
 func lineStart(s string, i int) bool {
-	before := s[strings.LastIndexByte(s[:i], '\n')+1 : i]
+	near := max(0, i-32) // more than any of these
+	nl := strings.LastIndexByte(s[near:i], '\n')
+	if nl < 0 && near > 0 {
+		return false
+	}
+	before := s[near+nl+1 : i]
 	before = strings.Trim(before, " \t-\"'")
 	return before == "" || before == "export" || before == "set"
 }
