@@ -23,6 +23,8 @@ import (
 const (
 	dialTime  = 2 * time.Second
 	replyTime = 10 * time.Second
+
+	crowdPause = 20 * time.Millisecond // before connecting again
 )
 
 // Client talks to one runtime. It is not safe for concurrent use.
@@ -131,6 +133,14 @@ func (f *folder) dial(ctx context.Context, dir, name string) (*Client, error) {
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", f.address(name))
+	for errors.Is(err, syscall.EAGAIN) { // a crowd stands before us
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(crowdPause):
+			conn, err = d.DialContext(ctx, "unix", f.address(name))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -459,6 +459,25 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestExpired: what has expired is on no list, although nobody asked the desk.
+func TestExpired(t *testing.T) {
+	s, _, dial := here(t)
+	r := sample()
+	r.Expires = time.Now().Add(1500 * time.Millisecond)
+	s.Offer(r, func(approval.Decision) error { return nil })
+	if list, err := dial().List(); err != nil || len(list) != 1 {
+		t.Fatalf("List = %v, %v", list, err)
+	}
+	gone := make(chan struct{}, 1)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	_ = dial().Watch(ctx, func() { gone <- struct{}{}; stop() })
+	<-gone
+	if list, err := dial().List(); err != nil || len(list) != 0 {
+		t.Fatalf("after its end List = %v, %v", list, err)
+	}
+}
+
 // TestStaleSockets: what a killed runtime left is removed, what is no socket of
 // ours stays.
 func TestStaleSockets(t *testing.T) {

@@ -95,18 +95,34 @@ func (s *Server) bind() (*net.UnixListener, error) {
 	return ln, nil
 }
 
-// Offer puts a request on the list. It never waits.
+// Offer puts a request on the list, until it is answered or expires. It never
+// waits.
 func (s *Server) Offer(r approval.Request, answer approval.Answer) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
 	s.order++
-	s.waiting[r.Ticket] = &pending{r, answer, s.order}
+	p := &pending{r, answer, s.order}
+	s.waiting[r.Ticket] = p
 	s.tell()
-	return func() {
+	remove := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.waiting, r.Ticket)
-		s.tell()
+		if s.waiting[r.Ticket] == p {
+			delete(s.waiting, r.Ticket)
+			s.tell()
+		}
+	}
+	if r.Expires.IsZero() {
+		return remove
+	}
+	// The desk forgets what has expired when it is next asked something.
+	late := time.AfterFunc(time.Until(r.Expires), remove)
+	return func() {
+		late.Stop()
+		remove()
 	}
 }
 

@@ -336,3 +336,7 @@ func (w wireRequest) request() approval.Request {
 	}
 	return r
 }
+
+// JSON is r in the form that `wasmtools approvals show --json` prints, which is
+// also the protocol's.
+func JSON(r approval.Request) any { return toWire(r) }

@@ -66,6 +66,17 @@ func (p *printer) wrap(k Kind, first, text string) {
 	}
 }
 
+// Fit cuts a line to so many columns.
+func Fit(s string, width int) string {
+	if columns(s) <= width {
+		return s
+	}
+	if width <= 0 {
+		return ""
+	}
+	return s[:fits(s, width)]
+}
+
 // fits is how many bytes of s take at most width columns, at least one
 // character.
 func fits(s string, width int) int {

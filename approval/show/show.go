@@ -59,6 +59,7 @@ func Text(lines []Line) string {
 type Options struct {
 	Width int       // columns that a row may take; 0: rows are not wrapped
 	Now   time.Time // for how long is left; zero: only the time of day is told
+	Offer bool      // also the rule that could be saved with the answer
 }
 
 // maxSummary is how many characters of a summary are shown in a list.
@@ -158,7 +159,18 @@ func Lines(r approval.Request, o Options) []Line {
 		p.field("expires", left)
 	}
 	p.effects(r)
+	if o.Offer && r.Offer != nil {
+		p.label("Rule that could be saved with a yes, id " + Inline(r.Offer.ID) + ":")
+		p.lines = append(p.lines, Rule(*r.Offer, o.Width)...)
+	}
 	p.remarks(r)
+	return p.lines
+}
+
+// Rule is the text of a rule, to the byte but for what could not be seen.
+func Rule(r approval.Rule, width int) []Line {
+	p := printer{width: width}
+	p.quoteAll(command(strings.TrimSuffix(r.TOML, "\n")))
 	return p.lines
 }
 

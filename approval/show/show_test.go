@@ -109,6 +109,19 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestRule: a rule is shown as it would be saved, and only where that is asked.
+func TestRule(t *testing.T) {
+	r := full()
+	r.Offer = &approval.Rule{ID: "docs-1", TOML: "[[rule]]\npaths = [\"a\u202eb\"]\n"}
+	if got := show.Text(show.Lines(r, show.Options{})); strings.Contains(got, "[[rule]]") {
+		t.Errorf("the rule stands there unasked:\n%s", got)
+	}
+	got := show.Text(show.Lines(r, show.Options{Offer: true}))
+	if !strings.Contains(got, "id docs-1:\n  | [[rule]]\n  | paths = [\"a⟨RLO⟩b\"]\n") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
 func TestArgumentsStandInWhereNothingElseIsKnown(t *testing.T) {
 	r := approval.Request{Tool: "ask", Source: tool.MCP, Arguments: json.RawMessage(`{"q":"a\u001b[31m","n":1}`)}
 	got := show.Text(show.Lines(r, show.Options{}))

@@ -195,9 +195,8 @@ func (q *question) save() (over bool, err error) {
 	}
 	var b strings.Builder
 	b.WriteString("\nThis rule would be saved, and allow without asking from then on:\n")
-	for line := range strings.SplitSeq(strings.TrimSuffix(offer.TOML, "\n"), "\n") {
-		b.WriteString("  | " + show.Inline(line) + "\n")
-	}
+	_, columns := q.a.tty.size()
+	b.WriteString(show.Text(show.Rule(*offer, columns)))
 	q.a.tty.print(b.String())
 	q.a.tty.flush()
 	typed, err := q.line("Allow the call and save exactly this rule? save, or anything else to go back: ")
