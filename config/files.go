@@ -72,6 +72,9 @@ func readUser(path string) ([]byte, error) {
 // readWorkspace reads a workspace's own file. It may be a stranger's, so it is
 // no link and nothing of what cannot be read is shown.
 func readWorkspace(dir string) ([]byte, error) {
+	if fi, err := os.Stat(dir); err == nil && !fi.IsDir() {
+		return nil, fs.ErrNotExist // whoever opens the workspace says what is wrong with it
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err

@@ -252,3 +252,50 @@ func (w *watched) changed(path string) bool {
 	return info.Size() != w.info.Size() || !info.ModTime().Equal(w.info.ModTime()) || !os.SameFile(info, w.info) ||
 		w.at.Sub(w.info.ModTime()).Abs() < racy
 }
+
+// Check looks at everything that would be read: it names the files that are
+// there and all their faults. An error is a file that cannot be read at all.
+func Check(p Places) (files []string, faults Faults, err error) {
+	look := func(file string, data []byte, readErr error, parse func(string, []byte) error) error {
+		switch {
+		case errors.Is(readErr, fs.ErrNotExist):
+			return nil
+		case readErr != nil:
+			return readErr
+		}
+		files = append(files, file)
+		var found Faults
+		if err := parse(file, data); errors.As(err, &found) {
+			faults = append(faults, found...)
+		}
+		return nil
+	}
+	if p.User != "" {
+		data, readErr := readUser(p.User)
+		err = errors.Join(err, look(p.User, data, readErr, func(f string, d []byte) error { _, err := Parse(f, d); return err }))
+	}
+	if p.Workspace != "" {
+		if file := filepath.Join(p.Workspace, FileName); !sameFile(file, p.User) {
+			data, readErr := readWorkspace(p.Workspace)
+			err = errors.Join(err, look(file, data, readErr, func(f string, d []byte) error { _, err := ParseWorkspace(f, d); return err }))
+		}
+	}
+	if p.Saved != "" {
+		list, listErr := OpenSaved(p.Saved).List()
+		err = errors.Join(err, listErr)
+		for _, r := range list {
+			files = append(files, r.Rule.Origin.File)
+			var found Faults
+			switch {
+			case errors.As(r.Fault, &found):
+				faults = append(faults, found...)
+			case r.Fault != nil:
+				faults = append(faults, Fault{File: r.Rule.Origin.File, Line: 1, Column: 1, Text: r.Fault.Error()})
+			}
+		}
+	}
+	return files, faults, err
+}
+
+// ReadFile reads a configuration or a file of rules that a person names.
+func ReadFile(file string) ([]byte, error) { return readUser(file) }

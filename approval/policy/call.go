@@ -43,6 +43,7 @@ type Verb string
 const (
 	Read   Verb = "read"
 	Write  Verb = "write"  // creates it, changes it, or moves something there
+	Make   Verb = "make"   // makes a directory; of no weight beside something that goes into it
 	Delete Verb = "delete" // removes it or moves it away; recoverable
 	Erase  Verb = "erase"  // removes it for good
 )

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/wasmtools/wasmtools/approval/shell"
@@ -47,16 +49,30 @@ func (j *judge) judgeCommand() {
 		}
 		*list = append(*list, r.patterns(source)...)
 	}
-	rules.WorkspacePaths = true
-	rules.Files = func(shell.Op, string) (shell.Verdict, string) { return shell.Allow, "" } // they are judged as parts
-	j.text = shell.Judge(j.call.Command.Text, j.shellSite(), rules)
+	// Files are judged as parts of the call. What is written outside the workspace
+	// is refused by package shell, whatever this says.
+	seen := map[shell.File]bool{}
+	rules.Files = func(op shell.Op, path string) (shell.Verdict, string) {
+		f := shell.File{Path: path, Outside: outside(path), Op: op}
+		if !seen[f] {
+			if len(seen) == maxFiles {
+				return shell.Ask, "it names more files than a person could look at"
+			}
+			seen[f] = true
+			j.parts = append(j.parts, part{kind: aPath, target: j.target(f), job: op == shell.Change})
+		}
+		return shell.Allow, ""
+	}
+	c := j.call.Command
+	j.text = shell.Judge(c.Text, j.shellSite(), rules)
 	j.from = from
-	for _, f := range j.text.Files {
-		p := part{kind: aPath, target: j.target(f)}
-		p.job = f.Op == shell.Change
-		j.parts = append(j.parts, p)
+	if c.Cwd != j.site.Root && !strings.HasPrefix(c.Cwd, strings.TrimSuffix(j.site.Root, "/")+"/") && outside(c.Cwd) {
+		j.parts = append(j.parts, part{kind: aPath, target: Target{Verb: Read, Path: c.Cwd}})
 	}
 }
+
+// maxFiles bounds the files of one command that are judged.
+const maxFiles = 1024
 
 func (r *Rule) patterns(source string) []shell.Pattern {
 	var out []shell.Pattern
@@ -75,9 +91,6 @@ func (j *judge) target(f shell.File) Target {
 	if f.Op == shell.Read {
 		t.Verb = Read
 	}
-	if f.Outside && !outside(t.Path) {
-		t.Path = "/" + t.Path
-	}
 	if j.site.Listed != nil {
 		t.List, t.Secret = j.site.Listed(f.Path)
 	}
@@ -95,6 +108,11 @@ func (j *judge) ruleOf(p *shell.Pattern) *Rule {
 // permitCommand takes over what package shell found.
 func (j *judge) permitCommand(p *part) {
 	res := &j.text
+	for _, name := range slices.Sorted(maps.Keys(j.call.Command.Env)) {
+		if !harmless(name, j.call.Command.Env[name]) {
+			p.fix(Ask, builtIn(ruleCommand), "it sets the variable %s, which can change what programs do", tool.QuotePath(clip(name)))
+		}
+	}
 	none := j.call.Command.profile() == ProfileNone
 	switch {
 	case res.Verdict == shell.Allow:
@@ -166,6 +184,24 @@ func (j *judge) commandFindings(p *part) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// harmless reports whether a variable changes nothing about what a program does,
+// as package shell knows it of assignments in a text.
+func harmless(name, value string) bool {
+	if name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != "" || strings.ContainsRune(value, 0) {
+		return false
+	}
+	text := name + "='" + strings.ReplaceAll(value, "'", `'\''`) + "' true"
+	res := shell.Judge(text, shell.Site{Root: "/", Cwd: "/"}, shell.Rules{Allow: []shell.Pattern{{Words: []string{"true"}}}})
+	return res.Verdict == shell.Allow
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		s = strings.ToValidUTF8(s[:80], "") + "..."
+	}
+	return s
 }
 
 // shown is a command's words as one line for people and models.

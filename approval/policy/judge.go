@@ -37,6 +37,7 @@ const (
 	ruleSecret      = "secret"      // the same
 	ruleUnsandboxed = "unsandboxed" // profile none
 	ruleCommand     = "command"     // what the shell judge could not see through
+	ruleParent      = "parent"      // a directory on the way to what is written
 )
 
 // Judge decides about c. It is total and deterministic: equal arguments give
@@ -307,6 +308,8 @@ func (j *judge) permit(p *part) {
 		p.set(Allow, builtIn(ruleReads), "reading inside the workspace needs no question")
 	case p.kind == aPath && p.job && !outside(t.Path):
 		p.set(Allow, builtIn(ruleCommand), "it is the job of a command that is judged by itself")
+	case p.kind == aPath && t.Verb == Make && j.filled(t.Path):
+		p.set(Allow, builtIn(ruleParent), "it is made for what is judged by itself")
 	case p.kind == aPath && edits && !outside(t.Path) && t.Verb != Erase:
 		p.set(Allow, j.mode(), "changes of files need no question in this mode")
 	case p.kind == aBare && !j.call.Effects.Any(withEffects) && (j.call.Source != tool.MCP || j.call.Trusted):
@@ -316,6 +319,13 @@ func (j *judge) permit(p *part) {
 	default:
 		p.set(Ask, builtIn(ruleDefault), "no rule allows %s", p)
 	}
+}
+
+// filled reports whether the call writes something below a directory.
+func (j *judge) filled(dir string) bool {
+	return slices.ContainsFunc(j.call.Targets, func(t Target) bool {
+		return t.Verb == Write && strings.HasPrefix(t.Path, dir+"/")
+	})
 }
 
 func outside(path string) bool { return strings.HasPrefix(path, "/") }

@@ -24,6 +24,7 @@ func bare(s tool.Source, e tool.Effects) policy.Call {
 }
 
 func write(path string) policy.Target { return policy.Target{Verb: policy.Write, Path: path} }
+func made(path string) policy.Target  { return policy.Target{Verb: policy.Make, Path: path} }
 func read(path string) policy.Target  { return policy.Target{Verb: policy.Read, Path: path} }
 
 func listed(t policy.Target, rule string) policy.Target { t.List = rule; return t }
@@ -70,6 +71,12 @@ func TestJudge(t *testing.T) {
 		{"an outside path, whole tool", rules(allow(yes)), edit(write("/etc/hosts")), policy.Ask, "default"},
 		{"an outside path by its rule", rules(allow(policy.Rule{Paths: []string{"/etc/*"}})), edit(write("/etc/hosts")), policy.Allow, ""},
 		{"an inside path and a rule for outside", rules(allow(policy.Rule{Paths: []string{"/**"}})), edit(write("etc/hosts")), policy.Ask, "default"},
+
+		{"a directory on the way", rules(allow(policy.Rule{Paths: []string{"new/*.md"}})), edit(made("new"), write("new/a.md")), policy.Allow, ""},
+		{"a directory and nothing in it", rules(allow(policy.Rule{Paths: []string{"new/*.md"}})), edit(made("new"), write("newer")), policy.Ask, "default"},
+		{"a directory for what is asked about", policy.Policy{}, edit(made("new"), write("new/a.md")), policy.Ask, "default"},
+		{"a protected directory on the way", rules(allow(policy.Rule{Paths: []string{".git/config"}})), edit(listed(made(".git"), "git"), listed(write(".git/config"), "git")), policy.Ask, "protected:git"},
+		{"a denied directory on the way", rules(allow(yes), deny(policy.Rule{Paths: []string{"new"}})), edit(made("new"), write("new/a.md")), policy.Deny, ""},
 
 		{"deny over allow", rules(allow(yes), deny(docs)), edit(write("docs/a")), policy.Deny, ""},
 		{"deny first", rules(deny(docs), allow(yes)), edit(write("docs/a")), policy.Deny, ""},

@@ -94,7 +94,7 @@ func (r random) call() policy.Call {
 		Hosts: some(r, 2, manyHosts...),
 	}
 	for _, p := range some(r, 3, manyPaths...) {
-		t := policy.Target{Verb: pick(r, policy.Read, policy.Write, policy.Delete, policy.Erase), Path: p}
+		t := policy.Target{Verb: pick(r, policy.Read, policy.Make, policy.Write, policy.Delete, policy.Erase), Path: p}
 		switch p {
 		case ".git/config":
 			t.List = "git"

@@ -21,7 +21,9 @@ func (j *judge) sum() Verdict {
 		if p.decision == Ask && j.policy.Mode == ModeDeny {
 			p.decision, p.rule, p.why = Deny, j.mode(), "nobody is asked in this mode, and "+p.why
 		}
-		if p.decision.rank() > j.parts[decisive].decision.rank() {
+		switch d := &j.parts[decisive]; {
+		case p.decision.rank() > d.decision.rank(),
+			p.decision == Allow && d.decision == Allow && d.rule.Layer == BuiltIn && p.rule.Layer != BuiltIn:
 			decisive = i
 		}
 		if p.kind == aCommand {
@@ -57,7 +59,7 @@ func (j *judge) offer(v *Verdict) {
 	if c.Source != "" {
 		r.Sources = []tool.Source{c.Source}
 	}
-	if c.Module != "" {
+	if c.Module != "" && c.Source != tool.Builtin { // what is part of this program changes with it
 		r.Modules = []tool.Digest{c.Module}
 	}
 	unknown := false
@@ -104,6 +106,9 @@ func (j *judge) offer(v *Verdict) {
 	smallest.Name = "this call of " + c.Tool
 	smallest.Inputs = []tool.Digest{c.Input}
 	v.Smallest = &smallest
+	if len(r.Commands)+len(r.Exact) > 0 && len(r.Paths)+len(r.Hosts) > 0 {
+		r.Inputs = smallest.Inputs // a rule about both is read in two ways; about one call it is plain
+	}
 	if unknown && len(r.Protected) > 0 {
 		return // without its digest the rule would allow too much
 	}
