@@ -196,7 +196,7 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 	case !p.def.Effects.Any(tool.Writes|tool.Destroys) && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
-	return policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux"})
+	return policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux", Root: t.space.files.RealPath()})
 }
 
 // changed lists the files that the write set of v changes.
@@ -218,6 +218,8 @@ func changed(v tool.Preview) []policy.Target {
 		case tool.OpMove:
 			add(policy.Delete, w.From)
 			add(policy.Write, w.Path)
+		case tool.OpMkdir:
+			add(policy.Make, w.Path)
 		default:
 			add(policy.Write, w.Path)
 		}
