@@ -20,46 +20,64 @@ import (
 const maxFolds = 5
 
 // appendFolded appends the folded form of a canonical path to dst, component by
-// component.
-func appendFolded(dst []byte, path string) []byte {
-	for {
-		i := strings.IndexByte(path, '/')
-		if i < 0 {
-			return appendFoldedName(dst, path)
-		}
-		dst = append(appendFoldedName(dst, path[:i]), '/')
-		path = path[i+1:]
-	}
-}
-
-func appendFoldedName(dst []byte, name string) []byte {
+// component. odd says that more than the case of ASCII letters differs.
+func appendFolded(dst []byte, path string) (folded []byte, odd bool) {
 	start := len(dst)
-	for i := 0; i < len(name); i++ {
-		c := name[i]
+	for i := 0; i < len(path); i++ {
+		c := path[i]
 		if c >= utf8.RuneSelf {
-			dst = append(dst[:start], foldUnicode(name)...)
-			break
+			odd = true
+			end := i + 1
+			for end < len(path) && path[end] != '/' {
+				end++
+			}
+			begin := strings.LastIndexByte(path[:i], '/') + 1
+			dst = append(dst[:start], foldUnicode(path[begin:end])...)
+			if i = end; i == len(path) {
+				break
+			}
+			c = '/'
 		}
-		if 'A' <= c && c <= 'Z' {
+		switch {
+		case c == '/':
+			n := len(dst)
+			dst = trimName(dst, start)
+			odd = odd || len(dst) < n
+			dst = append(dst, c)
+			start = len(dst)
+			continue
+		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
 		}
 		dst = append(dst, c)
 	}
+	n := len(dst)
+	dst = trimName(dst, start)
+	return dst, odd || len(dst) < n
+}
+
+// trimName takes dots and blanks off the end of a name, unless it is nothing else.
+func trimName(dst []byte, start int) []byte {
 	end := len(dst)
 	for end > start && (dst[end-1] == '.' || dst[end-1] == ' ') {
 		end--
 	}
 	if end == start {
-		return dst // nothing but dots and blanks: a name of its own
+		return dst
 	}
 	return dst[:end]
 }
 
 // fold is the folded form of a path or name as a string.
-func fold(path string) string { return string(appendFolded(make([]byte, 0, len(path)), path)) }
+func fold(path string) string {
+	folded, _ := appendFolded(make([]byte, 0, len(path)), path)
+	return string(folded)
+}
 
-// foldUnicode is the fold of letters. Bytes that are not UTF-8 stay.
+// foldUnicode is the fold of letters. Bytes that are not UTF-8 stay, and so does a
+// name in which nothing is seen.
 func foldUnicode(s string) string {
+	name := s
 	for range maxFolds {
 		next := norm.NFKC.String(foldRunes(norm.NFKC.String(s)))
 		if next == s {
@@ -67,7 +85,10 @@ func foldUnicode(s string) string {
 		}
 		s = next
 	}
-	return s
+	if s == "" {
+		return name
+	}
+	return strings.ReplaceAll(s, "/", "\u2215") // from letters that hold a slash, which separates nothing
 }
 
 func foldRunes(s string) string {
@@ -89,9 +110,12 @@ func foldRunes(s string) string {
 	return b.String()
 }
 
-// foldRune gives one letter for all that differ in case only: the ASCII one in
-// lower case if there is one, else the first in order.
+// foldRune gives one letter for all that differ in case only: the first of them in
+// order, in lower case.
 func foldRune(r rune) rune {
+	if unicode.SimpleFold(r) == r {
+		return r
+	}
 	least := r
 	for f := r; ; {
 		if f < least {
@@ -101,10 +125,7 @@ func foldRune(r rune) rune {
 			break
 		}
 	}
-	if 'A' <= least && least <= 'Z' {
-		least += 'a' - 'A'
-	}
-	return least
+	return unicode.ToLower(least)
 }
 
 // unseen reports whether a code point is one that some system ignores in names,
@@ -140,14 +161,14 @@ func withoutStreams(folded []byte) []byte {
 // FAT make up for long names: "git~1", "mcp~2.jso", "gi7eba~1".
 func shortName(name []byte) (stem, ext []byte, ok bool) {
 	t := bytes.IndexByte(name, '~')
-	if t < 1 || t > 6 {
+	if t < 1 || t > 6 && utf8.RuneCount(name[:t]) > 6 {
 		return nil, nil, false
 	}
 	i := t + 1
 	for i < len(name) && '0' <= name[i] && name[i] <= '9' {
 		i++
 	}
-	if i == t+1 || i < len(name) && (name[i] != '.' || len(name)-i > 4) {
+	if i == t+1 || i < len(name) && (name[i] != '.' || utf8.RuneCount(name[i:]) > 4) {
 		return nil, nil, false
 	}
 	if i < len(name) {
@@ -167,18 +188,26 @@ func shortForm(name string) (stem, ext string) {
 	return cut(name, 6), cut(ext, 3)
 }
 
-func cut(s string, n int) string { return s[:min(len(s), n)] }
-
-// hashed reports whether the stem of a short name is two letters and four
-// hexadecimal digits, as for the fifth long name and those after it.
-func hashed(stem []byte) bool {
-	if len(stem) != 6 {
-		return false
-	}
-	for _, c := range stem[2:] {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
-			return false
+// cut gives the first n letters.
+func cut(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
 		}
 	}
-	return true
+	return s
+}
+
+// hashed gives the first two letters of a short name's stem, if four hexadecimal
+// digits come after them, as for the fifth long name and those that follow.
+func hashed(stem []byte) (letters []byte, ok bool) {
+	if len(stem) < 6 || utf8.RuneCount(stem) != 6 {
+		return nil, false
+	}
+	for _, c := range stem[len(stem)-4:] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return nil, false
+		}
+	}
+	return stem[:len(stem)-4], true
 }

@@ -12,6 +12,7 @@ import (
 const (
 	maxRules     = 10_000 // of one list; a person writes hundreds
 	maxRuleBytes = 1024
+	maxSpelt     = 256 // globs without braces that one with braces stands for
 )
 
 // ruleSet is one list, ready to be asked: one pass over the names of a path, and
@@ -20,15 +21,18 @@ const (
 type ruleSet struct {
 	exact  map[string]*entry   // a name
 	tails  map[string][]*entry // a name, of globs with a slash and nothing magic
-	prefix []*entry            // "lit*"
-	suffix []*entry            // "*lit"
+	prefix [256][]*entry       // "lit*", by its first byte
+	suffix [256][]*entry       // "*lit", by its last byte
 	names  []*entry            // other globs without a slash
 	paths  []*entry            // other globs with one
 	short  map[string][]*entry // the stem of a name that DOS would know it by
 
-	globs bool // some are the user's and hold something magic
+	affixes []*entry // prefix and suffix
 
-	first, last [256]bool // with which bytes a name begins or ends that exact, tails, prefix or suffix know
+	globs   bool // some are the user's and hold something magic
+	classes bool // a class of characters, too: the fold can take a letter out of it
+
+	first, last [256]bool // with which bytes a name in exact or tails begins and ends
 }
 
 // entry is one rule, compiled.
@@ -53,14 +57,16 @@ func builtIn(rows []listed) *ruleSet {
 	s := newRuleSet()
 	for _, row := range rows {
 		for _, g := range row.globs {
-			e, err := newEntry(Rule{Glob: g, Name: row.name})
+			list, err := newEntries(Rule{Glob: g, Name: row.name})
 			if err != nil {
 				panic(err) // a test compiles them all
 			}
-			for _, x := range row.except {
-				e.except = append(e.except, fold(x))
+			for _, e := range list {
+				for _, x := range row.except {
+					e.except = append(e.except, fold(x))
+				}
+				s.add(e)
 			}
-			s.add(e)
 		}
 	}
 	return s
@@ -76,21 +82,43 @@ func ownRules(rules []Rule) (*ruleSet, error) {
 	}
 	s := newRuleSet()
 	for _, r := range rules {
-		e, err := newEntry(r)
+		list, err := newEntries(r)
 		if err != nil {
 			return nil, err
 		}
-		e.own = true
-		s.add(e)
+		for _, e := range list {
+			e.own = true
+			s.add(e)
+		}
 	}
 	return s, nil
 }
 
-func newEntry(r Rule) (*entry, error) {
+// newEntries compiles one rule: an entry for each way to read its braces, because
+// a matcher that reads them while it matches can take for ever.
+func newEntries(r Rule) ([]*entry, error) {
 	glob, bad := cleanGlob(r.Glob)
-	folded := foldGlob(glob)
-	if bad == "" && !doublestar.ValidatePattern(folded) {
-		bad = "it has no folded form"
+	var out []*entry
+	if bad == "" {
+		if r.Name == "" {
+			r.Name = r.Glob
+		}
+		lone := !strings.Contains(strings.TrimRight(r.Glob, "/"), "/")
+		spelt, ok := spellOut(nil, "", glob)
+		if !ok {
+			bad = fmt.Sprintf("its braces stand for more than %d globs", maxSpelt)
+		}
+		for _, g := range spelt {
+			g, _ = cleanGlob(g) // an alternative may be empty, or name nothing
+			folded := foldGlob(g)
+			if g == "" || !doublestar.ValidatePattern(folded) {
+				continue
+			}
+			out = append(out, &entry{Rule: r, glob: folded, raw: g, lone: lone})
+		}
+		if bad == "" && len(out) == 0 {
+			bad = "it names nothing"
+		}
 	}
 	if bad != "" {
 		at := ""
@@ -99,10 +127,65 @@ func newEntry(r Rule) (*entry, error) {
 		}
 		return nil, fmt.Errorf("%s%q is no glob for a list of paths: %s", at, r.Glob, bad)
 	}
-	if r.Name == "" {
-		r.Name = r.Glob
+	return out, nil
+}
+
+// spellOut appends every glob without braces that head and a valid rest stand for.
+// head has none any more.
+func spellOut(out []string, head, rest string) (_ []string, ok bool) {
+	open := nextSign(rest, 0, "{")
+	if open < 0 {
+		return append(out, head+rest), len(out) < maxSpelt
 	}
-	return &entry{Rule: r, glob: folded, raw: glob, lone: !strings.Contains(strings.TrimRight(r.Glob, "/"), "/")}, nil
+	head += rest[:open]
+	end, depth := open, 0
+	for {
+		if end = nextSign(rest, end, "{}"); end < 0 {
+			return out, true // not valid after all: it names nothing
+		}
+		if rest[end] == '{' {
+			depth++
+		} else if depth--; depth == 0 {
+			break
+		}
+		end++
+	}
+	start, depth := open+1, 0
+	for i := start; ; i++ {
+		if i = nextSign(rest, i, "{},"); rest[i] == '{' {
+			depth++
+		} else if rest[i] == '}' && i < end {
+			depth--
+		} else if depth == 0 {
+			if out, ok = spellOut(out, head, rest[start:i]+rest[end+1:]); !ok {
+				return out, false
+			}
+			start = i + 1
+		}
+		if i == end {
+			return out, true
+		}
+	}
+}
+
+// nextSign finds the next of some signs that is neither behind a backslash nor in
+// a class; -1 if there is none.
+func nextSign(glob string, from int, signs string) int {
+	for i := from; i < len(glob); i++ {
+		switch c := glob[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			for i++; i < len(glob) && glob[i] != ']'; i++ {
+				if glob[i] == '\\' {
+					i++
+				}
+			}
+		case strings.IndexByte(signs, c) >= 0:
+			return i
+		}
+	}
+	return -1
 }
 
 // cleanGlob takes off what makes no difference, and says what is wrong.
@@ -130,6 +213,7 @@ func cleanGlob(glob string) (clean, bad string) {
 func (s *ruleSet) add(e *entry) {
 	folded, lone := e.glob, e.lone
 	s.globs = s.globs || e.own && magic(folded)
+	s.classes = s.classes || e.own && strings.Contains(folded, "[")
 	rest, anywhere := strings.CutPrefix(folded, "**/")
 	switch {
 	case lone && !magic(folded):
@@ -137,17 +221,22 @@ func (s *ruleSet) add(e *entry) {
 			s.exact[folded] = e
 		}
 		e.lit = folded
-		s.ends(folded, folded)
+		s.ends(folded)
 		s.addShort(e, folded, false)
 	case lone && strings.HasSuffix(folded, "*") && !magic(folded[:len(folded)-1]):
 		e.lit = folded[:len(folded)-1]
-		s.prefix = append(s.prefix, e)
-		s.ends(e.lit, "")
+		s.affixes = append(s.affixes, e)
+		for c := range 256 {
+			if e.lit == "" || e.lit[0] == byte(c) {
+				s.prefix[c] = append(s.prefix[c], e)
+			}
+		}
 		s.addShort(e, e.lit, true)
 	case lone && folded[0] == '*' && !magic(folded[1:]):
 		e.lit = folded[1:]
-		s.suffix = append(s.suffix, e)
-		s.ends("", e.lit)
+		s.affixes = append(s.affixes, e)
+		c := e.lit[len(e.lit)-1]
+		s.suffix[c] = append(s.suffix[c], e)
 	case lone:
 		s.names = append(s.names, e)
 	case !magic(folded) || anywhere && !magic(rest):
@@ -157,18 +246,15 @@ func (s *ruleSet) add(e *entry) {
 		}
 		_, name := split(e.lit)
 		s.tails[name] = append(s.tails[name], e)
-		s.ends(name, name)
+		s.ends(name)
 	default:
 		s.paths = append(s.paths, e)
 	}
 }
 
-// ends notes how a name can begin and end; "" means anyhow.
-func (s *ruleSet) ends(first, last string) {
-	for i := range 256 {
-		s.first[i] = s.first[i] || first == "" || first[0] == byte(i)
-		s.last[i] = s.last[i] || last == "" || last[len(last)-1] == byte(i)
-	}
+// ends notes with what a name begins and ends.
+func (s *ruleSet) ends(name string) {
+	s.first[name[0]], s.last[name[len(name)-1]] = true, true
 }
 
 func (s *ruleSet) addShort(e *entry, lit string, open bool) {
@@ -181,8 +267,8 @@ func (s *ruleSet) addShort(e *entry, lit string, open bool) {
 		e.ext = "*"
 	}
 	s.short[stem] = append(s.short[stem], e)
-	if len(stem) >= 2 {
-		s.short["#"+stem[:2]] = append(s.short["#"+stem[:2]], e)
+	if two := cut(stem, 2); two != cut(stem, 1) {
+		s.short["#"+two] = append(s.short["#"+two], e)
 	}
 }
 
@@ -190,7 +276,7 @@ func (s *ruleSet) addShort(e *entry, lit string, open bool) {
 // directory on its way. It is safe for concurrent use.
 func (s *ruleSet) find(path string) *entry {
 	var space [192]byte
-	folded := appendFolded(space[:0], path)
+	folded, odd := appendFolded(space[:0], path)
 	if e := s.match(folded); e != nil {
 		return e
 	}
@@ -199,7 +285,7 @@ func (s *ruleSet) find(path string) *entry {
 			return e
 		}
 	}
-	if s.globs && string(folded) != path {
+	if s.globs && (odd || s.classes) {
 		return s.asWritten(path)
 	}
 	return nil
@@ -207,6 +293,7 @@ func (s *ruleSet) find(path string) *entry {
 
 func (s *ruleSet) match(path []byte) *entry {
 	var whole string // path, if a glob asks for it
+	tilde := bytes.IndexByte(path, '~') >= 0
 	for start := 0; start < len(path); {
 		end := start
 		for end < len(path) && path[end] != '/' {
@@ -217,12 +304,23 @@ func (s *ruleSet) match(path []byte) *entry {
 			start = end + 1
 			continue
 		}
-		if s.first[name[0]] && s.last[name[len(name)-1]] {
+		first, last := name[0], name[len(name)-1]
+		if s.first[first] && s.last[last] {
 			if e := s.byName(name, path[:end]); e != nil {
 				return e
 			}
 		}
-		if len(s.short) > 0 {
+		for _, e := range s.prefix[first] {
+			if len(name) >= len(e.lit) && string(name[:len(e.lit)]) == e.lit && !e.exempt(name) {
+				return e
+			}
+		}
+		for _, e := range s.suffix[last] {
+			if n := len(name) - len(e.lit); n >= 0 && string(name[n:]) == e.lit && !e.exempt(name) {
+				return e
+			}
+		}
+		if tilde && len(s.short) > 0 {
 			if e := s.byShortName(name); e != nil {
 				return e
 			}
@@ -261,16 +359,6 @@ func (s *ruleSet) byName(name, path []byte) *entry {
 			return e
 		}
 	}
-	for _, e := range s.prefix {
-		if len(name) >= len(e.lit) && string(name[:len(e.lit)]) == e.lit && !e.exempt(name) {
-			return e
-		}
-	}
-	for _, e := range s.suffix {
-		if n := len(name) - len(e.lit); n >= 0 && string(name[n:]) == e.lit && !e.exempt(name) {
-			return e
-		}
-	}
 	return nil
 }
 
@@ -284,9 +372,6 @@ func (e *entry) exempt(name []byte) bool {
 }
 
 func (s *ruleSet) byShortName(name []byte) *entry {
-	if bytes.IndexByte(name, '~') < 0 {
-		return nil
-	}
 	stem, ext, ok := shortName(name)
 	if !ok {
 		return nil
@@ -298,8 +383,8 @@ func (s *ruleSet) byShortName(name []byte) *entry {
 			}
 		}
 	}
-	if hashed(stem) {
-		for _, e := range s.short["#"+string(stem[:2])] {
+	if two, ok := hashed(stem); ok {
+		for _, e := range s.short["#"+string(two)] {
 			if e.ext == string(ext) || e.ext == "*" {
 				return e
 			}
@@ -316,7 +401,7 @@ func (s *ruleSet) asWritten(path string) *entry {
 			continue
 		}
 		_, name := split(path[:end])
-		for _, group := range [...][]*entry{s.prefix, s.suffix, s.names} {
+		for _, group := range [...][]*entry{s.affixes, s.names} {
 			for _, e := range group {
 				if e.own && doublestar.MatchUnvalidated(e.raw, name) {
 					return e
@@ -337,7 +422,7 @@ func magic(glob string) bool { return strings.ContainsAny(glob, `*?[]{}\`) }
 // foldGlob folds what a glob says about names and leaves its own signs alone.
 // Letters whose folded form is such a sign stand for themselves.
 func foldGlob(glob string) string {
-	const signs = `*?[]{}\!^-,`
+	const signs = `*?[]{}\`
 	const private = 0xf700 // letters that no fold changes stand for the signs meanwhile
 	var b strings.Builder
 	for i := 0; i < len(glob); i++ {
@@ -362,7 +447,7 @@ func foldGlob(glob string) string {
 			switch {
 			case private <= r && r < private+rune(len(signs)):
 				out.WriteByte(signs[r-private])
-			case n == 1 && magic(folded[:1]):
+			case n == 1 && magic(folded[:n]):
 				out.WriteByte('\\')
 				fallthrough
 			default:

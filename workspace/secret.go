@@ -31,11 +31,11 @@ func newLists(opts Options) (l lists, err error) {
 		return l, err
 	}
 	for _, r := range opts.AllowRead {
-		e, err := newEntry(r)
+		list, err := newEntries(r)
 		if err != nil {
 			return l, err
 		}
-		l.allowRead = append(l.allowRead, e)
+		l.allowRead = append(l.allowRead, list...)
 	}
 	return l, nil
 }
