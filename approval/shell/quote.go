@@ -13,7 +13,7 @@ func quote(s string) string {
 
 // plain reports whether bash takes s for a word as it is, wherever it stands.
 func plain(s string) bool {
-	if s == "" || reserved[s] {
+	if s == "" || reserved(s) {
 		return false
 	}
 	for i := range len(s) {
@@ -29,10 +29,12 @@ func plain(s string) bool {
 	return true
 }
 
-// reserved holds the words that bash's grammar takes for itself.
-var reserved = map[string]bool{
-	"if": true, "then": true, "else": true, "elif": true, "fi": true, "do": true, "done": true,
-	"case": true, "esac": true, "while": true, "until": true, "for": true, "in": true,
-	"function": true, "time": true, "select": true, "coproc": true,
-	"{": true, "}": true, "!": true, "[[": true, "]]": true,
+// reserved reports whether bash's grammar takes the word for itself.
+func reserved(s string) bool {
+	switch s {
+	case "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until",
+		"for", "in", "function", "time", "select", "coproc", "{", "}", "!", "[[", "]]":
+		return true
+	}
+	return false
 }

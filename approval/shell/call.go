@@ -1,0 +1,562 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is one simple command while it is judged.
+type call struct {
+	fields []field
+	st     *state
+	chain  []string // the wrappers round it
+	bash   bool     // bash runs it, so that a builtin's name means the builtin
+	node   *syntax.CallExpr
+	stmt   *syntax.Stmt
+	before *syntax.Stmt // what feeds it through a pipe
+	idx    int
+	line   int
+}
+
+// begin records a command and makes reasons belong to it.
+func (j *judge) begin(at syntax.Node, fields []field, chain []string) int {
+	if len(j.res.Commands) >= maxCommands {
+		j.ask(at, "the text holds more than %d commands", maxCommands)
+		j.res.Commands = j.res.Commands[:maxCommands-1]
+	}
+	c := Command{Words: words(fields), Literal: true, Wrappers: chain, Verdict: Allow, Line: j.lineOf(at)}
+	for _, f := range fields {
+		if _, ok := f.lit(); !ok {
+			c.Literal = false
+		}
+	}
+	j.res.Commands = append(j.res.Commands, c)
+	j.cmd = len(j.res.Commands) - 1
+	return j.cmd
+}
+
+func (j *judge) end(int) { j.cmd = -1 }
+
+// call judges a simple command of the text.
+func (j *judge) call(n *syntax.CallExpr, s *syntax.Stmt, before *syntax.Stmt, st *state) (ok, fail *state) {
+	next := st
+	for _, a := range n.Assigns {
+		next = j.assign(a, len(n.Args) > 0, next)
+	}
+	if len(n.Args) == 0 {
+		return next, next
+	}
+	var args []*syntax.Word
+	var fields []field
+	for _, w := range n.Args {
+		nodes, lists := j.expand(w, st)
+		for i := range nodes {
+			for k := range lists[i] {
+				lists[i][k].word = len(args)
+			}
+			args = append(args, nodes[i])
+			fields = append(fields, lists[i]...)
+		}
+	}
+	if len(args) == 0 {
+		j.ask(n, "%s holds no word", j.source(n))
+		return st, st
+	}
+	n.Args = args
+	return j.run(&call{fields: fields, st: st, bash: true, node: n, stmt: s, before: before})
+}
+
+// run judges a command line, which may be a wrapper's payload.
+func (j *judge) run(c *call) (ok, fail *state) {
+	outer := j.cmd
+	defer func() { j.cmd = outer }()
+	var at syntax.Node
+	if c.node != nil {
+		at = c.node
+	}
+	c.idx = j.begin(at, c.fields, c.chain)
+	if len(c.chain) > maxChain {
+		j.ask(at, "too many programs run one another")
+		return c.st, c.st
+	}
+	name, known := c.fields[0].lit()
+	if !known {
+		j.ask(at, "what %s runs is known only when it runs", show(c.fields[0].src))
+		for _, alt := range c.fields[0].alts {
+			j.denied(c, alt)
+		}
+		return c.st, c.st
+	}
+	prog := j.program(name)
+	if prog != nil && prog.entry.Builtin && !prog.outside() && !c.bash {
+		j.ask(at, "%s is a part of bash and no program", show(name))
+	}
+	j.denied(c, name)
+	if name == "" || reserved(name) || strings.Contains(name, "=") {
+		j.ask(at, "%s is no name of a program", show(name))
+		return c.st, c.st
+	}
+	if strings.ContainsRune(name, '/') {
+		j.located(c, name)
+	} else if !c.bash || prog == nil || !prog.entry.Builtin {
+		j.found(c, name)
+	}
+	if prog != nil && prog.runs() && (prog.entry.Wrapper != "" || prog.entry.Shell) {
+		return j.wrap(c, prog)
+	}
+	p := c.parsed(prog)
+	if j.named(c, prog, p) {
+		return j.effects(c, prog, p)
+	}
+	return c.st, c.st
+}
+
+// parsed reads the command line by the program's table, if it has one that
+// says how.
+func (c *call) parsed(prog *program) *parsed {
+	if prog == nil || prog.entry.Special != "" && prog.entry.Style == "special" {
+		return nil
+	}
+	return parse(c.fields, prog)
+}
+
+// outside reports whether a builtin exists as a program too.
+func (p *program) outside() bool {
+	switch p.name {
+	case "echo", "printf", "test", "true", "false", "pwd":
+		return true
+	}
+	return false
+}
+
+// program finds the table for a command word.
+func (j *judge) program(name string) *program {
+	if !strings.ContainsRune(name, '/') {
+		return lookup(name)
+	}
+	// A file is known by what it runs, not by how it is called: only that it
+	// runs other programs matters, since no table covers a file.
+	for _, base := range j.bases(name, nil) {
+		if p := lookup(base); p != nil && p.runs() {
+			return p
+		}
+	}
+	return nil
+}
+
+// bases are the names by which a rule may mean the file that a command word
+// names.
+func (j *judge) bases(name string, st *state) []string {
+	out := []string{path.Base(name)}
+	p := name
+	if !strings.HasPrefix(p, "/") {
+		p = j.site.Cwd + "/" + p
+		if st != nil && len(st.cwds) == 1 {
+			p = st.cwds[0] + "/" + name
+		}
+	}
+	if real, kind, ok := j.resolve(p); ok && kind != Missing {
+		out = append(out, path.Base(real))
+	}
+	return out
+}
+
+// found looks a name up in the fixed PATH.
+func (j *judge) found(c *call, name string) {
+	real, ok := j.programs[name]
+	if !ok {
+		for _, dir := range j.site.Path {
+			if !strings.HasPrefix(dir, "/") {
+				continue
+			}
+			if r, kind, ok := j.resolve(dir + "/" + name); ok && kind == Executable {
+				real = r
+				break
+			}
+		}
+		j.programs[name] = real
+	}
+	j.res.Commands[c.idx].Program = real
+	if real != "" && j.inside(real) {
+		j.ask(nil, "%s is found in the workspace, and rules name programs outside it", show(name))
+	}
+}
+
+// located looks at a command word that is a path.
+func (j *judge) located(c *call, name string) {
+	p := name
+	if !strings.HasPrefix(name, "/") {
+		if len(c.st.cwds) != 1 {
+			j.ask(nil, "the directory in which %s lies is not known", show(name))
+			return
+		}
+		p = c.st.cwds[0] + "/" + name
+	}
+	if real, kind, ok := j.resolve(p); ok && kind == Executable {
+		j.res.Commands[c.idx].Program = real
+	}
+}
+
+// named looks for the rule that allows a command and judges what the rule does
+// not cover. It reports whether the command's effects on the shell are known.
+func (j *judge) named(c *call, prog *program, p *parsed) bool {
+	m := j.allowed(c, prog, p)
+	switch {
+	case m != nil:
+		j.allow = true
+		j.res.Commands[c.idx].Pattern = m.pattern
+	case prog != nil && prog.entry.Free && (c.bash || prog.outside()):
+		m = &match{}
+	case harmlessTee(c, p):
+		m = &match{}
+	case p != nil && len(p.sub) > 0 && j.namesProgram(c):
+		j.ask(nil, "no rule covers %s", show(p.title()))
+	default:
+		j.ask(nil, "no rule names %s", show(c.fields[0].show()))
+	}
+	if m == nil {
+		m = &match{missing: true}
+	}
+	if prog == nil {
+		if m.pattern != nil && !m.pattern.Exact && m.spelled < len(c.fields) && !declaration(c.fields[0]) {
+			j.ask(nil, "nothing is known of what %s does with %s", show(c.fields[0].show()), show(c.fields[m.spelled].show()))
+		}
+		return true
+	}
+	question := prog.entry.Interp && p != nil && len(p.bad) == 0 && len(p.operands()) == 0 && len(p.args) > 0 // --version
+	if why := whyOf(prog, p); why != "" && !question && (m.pattern == nil || !m.pattern.Exact) {
+		j.ask(nil, "%s", why)
+	}
+	j.arguments(c, prog, p, m)
+	return true
+}
+
+// whyOf returns why a program, or this subcommand of it, is always asked about.
+func whyOf(prog *program, p *parsed) string {
+	if p != nil && p.prog.entry.Why != "" {
+		return p.prog.entry.Why
+	}
+	return prog.entry.Why
+}
+
+func declaration(f field) bool {
+	s, _ := f.lit()
+	return slices.Contains([]string{"export", "declare", "typeset", "local", "readonly"}, s)
+}
+
+// namesProgram reports whether a rule names the program with other words.
+func (j *judge) namesProgram(c *call) bool {
+	return slices.ContainsFunc(j.rules.Allow, func(p Pattern) bool { return len(p.Words) > 0 && c.fields[0].is(p.Words[0]) })
+}
+
+// harmlessTee reports whether the command is a tee to nowhere, which needs no
+// rule: it is what cat is.
+func harmlessTee(c *call, p *parsed) bool {
+	if p == nil || p.prog.name != "tee" || len(p.bad) > 0 {
+		return false
+	}
+	for _, a := range p.operands() {
+		if !a.value.is("/dev/null") {
+			return false
+		}
+	}
+	return true
+}
+
+// arguments judges options and operands by the program's table.
+func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
+	st := c.st
+	if p != nil {
+		for _, b := range p.bad {
+			if !m.covers(b.at, b.name) {
+				j.ask(nil, "%s", b.text)
+			}
+		}
+		st = j.values(c, p, m, st)
+		c.st = st
+	}
+	special := prog.entry.Special
+	if p != nil && p.prog.entry.Special != "" {
+		special = p.prog.entry.Special
+	}
+	if prog.entry.Special == "git" {
+		j.gitArgs(c, p, m)
+	}
+	switch special {
+	case "check":
+		if !p.has("--check --check-only --diff --version -V") {
+			j.ask(nil, "%s writes files unless --check is given", show(p.title()))
+		}
+	case "gitconfig":
+		if len(p.operands()) > 1 && !p.has("--get --get-all --get-regexp --get-color --get-colorbool") && !m.covers(p.operands()[1].at, "") {
+			j.ask(nil, "git config changes a setting")
+		}
+	case "find":
+		j.findArgs(c, m)
+	case "diff":
+		j.following(fieldsOf(p.operands()), c.st, nil) // it follows the links in directories
+	case "ls":
+		if p.has("-R") && p.has("-L") {
+			j.following(fieldsOf(p.operands()), c.st, nil)
+		}
+	case "ln":
+		j.lnArgs(c, p)
+	case "sysctl", "dig":
+		j.plainArgs(c)
+	case "wget":
+		if !p.has("-O --spider -V") {
+			j.ask(nil, "wget writes a file")
+		}
+	case "test":
+		j.testArgs(c)
+	case "printf":
+		j.printfArgs(c, p)
+	case "cd":
+		j.cdArgs(c, p)
+	case "read", "unset":
+		j.nameArgs(c, p)
+	case "date":
+		j.dateArgs(c, p)
+	case "dd":
+		j.ddArgs(c)
+	case "archive":
+		j.tarArgs(c, p, m)
+	case "curl":
+		j.curlArgs(c, p)
+	}
+}
+
+// values judges the value of every option and every operand. It returns the
+// state in which later paths are read.
+func (j *judge) values(c *call, p *parsed, m *match, st *state) *state {
+	n := 0 // operands so far
+	if p.has(p.prog.entry.Without) {
+		n = 1
+	}
+	follow := false
+	for _, a := range p.args {
+		if a.opt != nil && a.opt.follow {
+			follow = true
+		}
+	}
+	var roots []field
+	for i, a := range p.args {
+		if a.name != "" && a.opt == nil {
+			continue // objected to already
+		}
+		r := roleFlag
+		switch {
+		case a.opt != nil:
+			if r = a.opt.role; a.value == nil {
+				continue
+			}
+			if a.opt.values != nil {
+				if v, ok := a.value.lit(); !m.covers(a.at, a.name) && (!ok || !slices.Contains(a.opt.values, v)) {
+					j.ask(nil, "value %s of option %s of %s is not among those known to be safe", show(a.value.show()), show(a.name), show(p.title()))
+				}
+				continue
+			}
+		default:
+			r = p.prog.role(n)
+			if a.value.many && (!p.prog.repeat || n < len(p.prog.operands)-1) {
+				j.ask(nil, "it is not known which operand of %s is which", show(p.title()))
+			}
+			if last := p.prog.entry.Operands; strings.HasSuffix(last, "* change") && !p.has("-t") {
+				r = roleRead // all but the last operand of cp
+				if lastOperand(p.args, i) {
+					r = roleChange
+				}
+			}
+			n++
+			if p.prog.entry.Special == "node" && p.has("--test -c") {
+				r = roleRead
+			}
+			if p.prog.entry.Special == "awk" && r == roleRead && assignment(*a.value) {
+				r = roleText
+			}
+			if r == roleRead {
+				roots = append(roots, *a.value)
+			}
+		}
+		if bad := j.value(p, r, a, m, st); bad != "" {
+			j.ask(nil, "%s", bad)
+		}
+		if r == roleDir {
+			st = inDir(st, *a.value)
+		}
+	}
+	if follow {
+		j.following(roots, st, nil)
+	}
+	return st
+}
+
+// assignment reports whether awk takes an operand for an assignment.
+func assignment(f field) bool {
+	s, known := f.lit()
+	name, _, has := strings.Cut(s, "=")
+	return known && has && identifier(name)
+}
+
+func fieldsOf(args []arg) []field {
+	out := make([]field, len(args))
+	for i, a := range args {
+		out[i] = *a.value
+	}
+	return out
+}
+
+func lastOperand(args []arg, i int) bool {
+	for _, a := range args[i+1:] {
+		if a.name == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// following looks for links that lead out of the workspace below roots.
+func (j *judge) following(roots []field, st *state, accept func(string) bool) {
+	if !j.rules.WorkspacePaths {
+		return
+	}
+	if len(roots) == 0 {
+		roots = []field{literal(".")}
+	}
+	for _, f := range roots {
+		for _, root := range f.alts {
+			for _, cwd := range st.cwds {
+				dir := root
+				if !strings.HasPrefix(root, "/") {
+					dir = cwd + "/" + root
+				}
+				if bad := j.escapes(dir, accept); bad != "" {
+					j.ask(nil, "%s", bad)
+				}
+			}
+		}
+	}
+}
+
+// inDir is st after a program changed its directory.
+func inDir(st *state, f field) *state {
+	dir, ok := f.lit()
+	out := st.clone()
+	switch {
+	case !ok:
+		out.cwds = nil
+	case strings.HasPrefix(dir, "/"):
+		out.cwds = []string{dir}
+	default:
+		for i := range out.cwds {
+			out.cwds[i] += "/" + dir
+		}
+	}
+	return out
+}
+
+// value judges one value in its role and returns what speaks against it.
+func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
+	spelled := m.covers(a.at, a.name)
+	f := *a.value
+	what := show(f.show())
+	switch r {
+	case roleText:
+		return ""
+	case roleNumber:
+		if numeric(f) {
+			return ""
+		}
+		return what + " is no number"
+	case roleVerb:
+		if v, ok := f.lit(); spelled || ok && slices.Contains(p.prog.entry.Verbs, v) {
+			return ""
+		}
+		return what + " is not among what " + show(p.title()) + " is known to do safely"
+	case roleNone:
+		if spelled {
+			return ""
+		}
+		return show(p.title()) + " is not known to take " + what
+	case roleTarget:
+		v, known := f.lit()
+		if spelled || known && simpleWord(v, "/%") && m.pattern != nil && m.open(p) {
+			return ""
+		}
+		return "no rule names the target " + what
+	case roleOther:
+		if spelled {
+			return ""
+		}
+		if a.name != "" {
+			return "option " + show(a.name) + " of " + show(p.title()) + " is not among those known to be safe"
+		}
+		return show(p.title()) + " may do anything with " + what
+	case roleRead, roleDir, roleTest:
+		return j.paths(Read, f, st, r == roleTest)
+	case roleChange:
+		return j.paths(Change, f, st, false)
+	case roleWrite:
+		if spelled {
+			return j.paths(Change, f, st, false)
+		}
+		return j.paths(Write, f, st, false)
+	}
+	if f.alts == nil {
+		if f.kind == number && r == roleRev {
+			return ""
+		}
+		return what + " is known only at run time"
+	}
+	for _, s := range f.alts {
+		bad := ""
+		switch r {
+		case roleRev:
+			bad = j.revision(s, st)
+		case rolePackage:
+			bad = j.goPackage(s, st)
+		case roleURL:
+			bad = checkURL(s)
+		case roleSed:
+			bad = checkSed(s, func(p string) string { return j.file(Read, p, st) })
+		case roleAwk:
+			bad = checkAwk(s)
+		case roleJq:
+			bad = checkJq(s)
+		}
+		if text := r == roleURL || r == roleSed || r == roleAwk || r == roleJq; bad != "" && !(text && spelled) {
+			return bad
+		}
+	}
+	return ""
+}
+
+// paths judges what is done to the file that a field names.
+func (j *judge) paths(op Op, f field, st *state, test bool) string {
+	if f.alts == nil {
+		switch {
+		case f.kind == pipe && op == Read:
+			return ""
+		case f.kind == found:
+			return j.results(op, f.find, st)
+		case op == Read && !j.rules.WorkspacePaths && j.rules.Files == nil:
+			return ""
+		}
+		return "which file " + show(f.src) + " is, is known only at run time"
+	}
+	for _, s := range f.alts {
+		if test {
+			s, _, _ = strings.Cut(s, "::")
+		}
+		if s == "-" && op == Read {
+			continue // standard input
+		}
+		if bad := j.file(op, s, st); bad != "" {
+			return bad
+		}
+	}
+	return ""
+}
