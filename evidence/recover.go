@@ -237,11 +237,17 @@ func (w *writer) newSegment(m segmentMembers, prev position) error {
 			return err
 		}
 		// A process was killed between making this file and saying so.
-		left, err := w.leftOver(number)
+		left, foreign, err := w.leftOver(number)
 		if err != nil {
 			return err
 		}
 		m.Skipped = append(m.Skipped, left)
+		switch {
+		case foreign:
+			m.Why = whyForeign
+		case m.Why == "":
+			m.Why = whyTorn
+		}
 	}
 	if f == nil {
 		return w.fail(fmt.Errorf("no free segment in %s", w.o.Dir))
@@ -272,18 +278,30 @@ func (w *writer) newSegment(m segmentMembers, prev position) error {
 	return w.headFile.Sync()
 }
 
-func (w *writer) leftOver(number uint64) (skipped, error) {
+// leftOver describes a segment that the head does not know.
+func (w *writer) leftOver(number uint64) (s skipped, foreign bool, err error) {
 	f, err := openOwn(w.path(segmentName(number)), os.O_RDONLY)
 	if err != nil {
-		return skipped{}, err
+		return s, false, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return skipped{}, err
+		return s, false, err
 	}
 	p, err := io.ReadAll(io.LimitReader(f, maxSkipDigest))
-	return skipped{number, 0, fi.Size(), tool.DigestOf(p)}, err
+	return skipped{number, 0, fi.Size(), tool.DigestOf(p)}, !w.chain.begun(p), err
+}
+
+// begun reports whether p can be what is left of the beginning of a segment:
+// its first line or a part of it, or zeros where the machine stopped.
+func (c *chain) begun(p []byte) bool {
+	first, rest, complete := bytes.Cut(p, []byte("\n"))
+	if complete {
+		l, ok := parseLine(first)
+		return ok && l.typ == typeSegment && c.vouches(&l) && len(rest) == 0
+	}
+	return !c.foreign(p, true) || len(bytes.Trim(p, "\x00")) == 0
 }
 
 // afterRemoval goes on after something that was certainly there is not any

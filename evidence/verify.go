@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -333,11 +334,18 @@ func (v *verifier) unsettled(n uint64, c *chain) error {
 		return err
 	}
 	defer f.Close()
-	from := position{seq: h.end.seq, hash: h.end.hash, segment: n}
-	if n == h.end.segment {
-		if from = h.end; v.restarted() {
-			from = h.durable
+	if n > h.end.segment {
+		p, err := io.ReadAll(io.NewSectionReader(f, 0, min(size, maxSkipDigest)))
+		if err != nil || !c.begun(p) || bytes.IndexByte(p, '\n') >= 0 {
+			return err
 		}
+		v.limit[n] = 0
+		v.report.note(Fault{Kind: whyTorn, Segment: name, Text: "begun by a process that was killed, and not used"})
+		return nil
+	}
+	from := h.end
+	if v.restarted() {
+		from = h.durable
 	}
 	if size < from.offset {
 		return nil
