@@ -34,7 +34,8 @@ func (p *printer) field(name, value string) {
 	if value == "" {
 		return
 	}
-	head := "  " + name + strings.Repeat(" ", max(1, 12-len(name)))
+	// Wide enough for a digest in 80 columns.
+	head := name + strings.Repeat(" ", max(1, 8-len(name)))
 	p.wrap(Plain, head, value)
 }
 

@@ -130,33 +130,26 @@ func describe(w tool.Write) string {
 func Lines(r approval.Request, o Options) []Line {
 	p := printer{width: o.Width}
 	p.line(Title, Summary(r))
-	p.field("ticket", Inline(r.Ticket))
+	// Few rows: the rest of a common request should fit on the screen with them.
+	ticket := Inline(r.Ticket)
+	if !r.Expires.IsZero() {
+		ticket += ", expires " + r.Expires.Format("15:04:05")
+		if !o.Now.IsZero() {
+			ticket += " (in " + max(0, r.Expires.Sub(o.Now)).Round(time.Second).String() + ")"
+		}
+	}
+	p.field("ticket", ticket)
 	p.field("call", strings.TrimSpace(Inline(r.CallID)+" of session "+Inline(r.Session)))
-	from := string(r.Source)
-	if r.Module != "" {
-		from += ", module " + string(r.Module)
-	}
-	p.field("tool", Inline(r.Tool)+" ("+Inline(from)+")")
-	p.field("effects", Inline(r.Effects.String()))
-	if r.Root != "" {
-		p.field("workspace", Inline(r.Root))
-	}
-	if a := r.Asked; a != (approval.RuleRef{}) {
-		p.field("asked by", ruleText(a))
-	}
+	p.field("tool", fmt.Sprintf("%s (%s): %s", Inline(r.Tool), Inline(string(r.Source)), Inline(strings.Join(r.Effects.Strings(), ", "))))
+	p.field("module", hex(r.Module))
+	p.field("root", Inline(r.Root))
+	p.field("rule", ruleText(r.Asked))
 	if r.InPerson {
 		p.field("answer", "only by a person at a terminal")
 	}
-	p.field("input", Inline(string(r.Input)))
+	p.field("input", hex(r.Input))
 	if r.Preview.Binding != r.Input {
-		p.field("binding", Inline(string(r.Preview.Binding)))
-	}
-	if !r.Expires.IsZero() {
-		left := r.Expires.Format("15:04:05")
-		if !o.Now.IsZero() {
-			left += " (in " + max(0, r.Expires.Sub(o.Now)).Round(time.Second).String() + ")"
-		}
-		p.field("expires", left)
+		p.field("binds", hex(r.Preview.Binding))
 	}
 	p.effects(r)
 	if o.Offer && r.Offer != nil {
@@ -172,6 +165,16 @@ func Rule(r approval.Rule, width int) []Line {
 	p := printer{width: width}
 	p.quoteAll(command(strings.TrimSuffix(r.TOML, "\n")))
 	return p.lines
+}
+
+// hex is a digest without the name of its kind, which would make it wider than
+// most terminals.
+func hex(d tool.Digest) string {
+	rest, sha256 := strings.CutPrefix(string(d), "sha256:")
+	if !sha256 {
+		return Inline(string(d))
+	}
+	return "SHA-256 " + Inline(rest)
 }
 
 func ruleText(a approval.RuleRef) string {

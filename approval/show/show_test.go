@@ -78,15 +78,13 @@ func TestLines(t *testing.T) {
 	got := show.Text(show.Lines(r, show.Options{Now: r.Expires.Add(-90 * time.Second)}))
 	for _, want := range []string{
 		"write_file: 6 changes, first: change a.txt\n",
-		"  ticket      ticketticketticketticketti\n",
-		"  call        call-7 of session s1\n",
-		"  tool        write_file (installed, module " + string(r.Module) + ")\n",
-		"  effects     write\n",
-		"  workspace   /home/ann/proj\n",
-		"  asked by    edits (/home/ann/.config/wasmtools/wasmtools.toml:12): edits ask\n",
-		"  input       " + string(r.Input) + "\n",
-		"  binding     " + string(r.Preview.Binding) + "\n",
-		"  expires     03:04:05 (in 1m30s)\n",
+		"ticket  ticketticketticketticketti, expires 03:04:05 (in 1m30s)\n",
+		"call    call-7 of session s1\n",
+		"tool    write_file (installed): write\n",
+		"module  SHA-256 0100000000000000000000000000000000000000000000000000000000000000\n",
+		"root    /home/ann/proj\n",
+		"rule    edits (/home/ann/.config/wasmtools/wasmtools.toml:12): edits ask\n",
+		"input   SHA-256 02", "binds   SHA-256 03",
 		"  | change /home/ann/proj/a.txt, then 3 bytes of mode 0644\n",
 		"  | create /home/ann/proj/run.sh, then 1 byte of mode 0755\n",
 		"  | move /home/ann/proj/b to /home/ann/proj/c/d, replacing what is there\n",
@@ -95,7 +93,7 @@ func TestLines(t *testing.T) {
 		"  | make directory /home/ann/proj/c\n",
 		"  | -old\n  | +new\n  |  same\n",
 		"  | rm -rf build &&\n  | make\n",
-		"  in          /home/ann/proj/sub\n",
+		"in      /home/ann/proj/sub\n",
 		"  | TZ=UTC\n",
 		"  | example.org\n",
 		"the model and the installed module",
@@ -155,20 +153,32 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestFits: a small request takes no more than a terminal of 24 rows and 80
+// columns shows together with its question.
+func TestFits(t *testing.T) {
+	r := full()
+	r.Preview = tool.Preview{Binding: r.Preview.Binding, Diff: "--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+hello\n",
+		Writes: &tool.WriteSet{Entries: []tool.Write{{Op: tool.OpWrite, Path: "b.txt", Mode: 0o644, Size: 6}}}}
+	lines := show.Lines(r, show.Options{Width: 80, Now: r.Expires.Add(-5 * time.Minute)})
+	if len(lines) > 20 {
+		t.Errorf("it takes %d rows:\n%s", len(lines), show.Text(lines))
+	}
+}
+
 // TestForgedLines: what a stranger writes cannot pass for a line of the host's,
 // not even by being so long that the terminal would wrap it.
 func TestForgedLines(t *testing.T) {
-	forged := strings.Repeat("x", 60) + "  ticket      forged"
+	forged := strings.Repeat("x", 60) + "ticket  forged"
 	r := approval.Request{Tool: "t", Preview: tool.Preview{
-		Diff:    "+a\n  ticket      forged\n+" + forged + "\n",
-		Command: "true\n  ticket      forged\n" + forged,
+		Diff:    "+a\nticket  forged\n+" + forged + "\n",
+		Command: "true\nticket  forged\n" + forged,
 		Cwd:     "/" + forged,
-		Env:     map[string]string{"A": "\n  ticket      forged", "B": forged},
-		Hosts:   []string{"h\n  ticket      forged"},
+		Env:     map[string]string{"A": "\nticket  forged", "B": forged},
+		Hosts:   []string{"h\nticket  forged"},
 	}}
 	for _, width := range []int{0, 40, 66, 80} {
 		for _, l := range show.Lines(r, show.Options{Width: width}) {
-			if strings.HasPrefix(l.Text, "  ticket") {
+			if strings.HasPrefix(l.Text, "ticket  forged") {
 				t.Errorf("at width %d a row reads %q", width, l.Text)
 			}
 			if width > 0 && utf8.RuneCountInString(l.Text) > width {
@@ -177,7 +187,7 @@ func TestForgedLines(t *testing.T) {
 		}
 	}
 	// The control: the same text, put on the terminal as it is, makes such a row.
-	if !strings.Contains(r.Preview.Diff, "\n  ticket      forged") {
+	if !strings.Contains(r.Preview.Diff, "\nticket  forged") {
 		t.Fatal("the diff holds no forged row; this test proves nothing")
 	}
 }
