@@ -19,7 +19,7 @@ const module = "github.com/wasmtools/wasmtools"
 var layers = [][]string{
 	{"tool"},
 	{"internal/..."},
-	{"manifest", "workspace", "secret", "guest-sdk/...", "tools-wasm", "tools-wasm/alias"},
+	{"manifest", "workspace", "artifact", "secret", "guest-sdk/...", "tools-wasm", "tools-wasm/alias"},
 	{"workspace/search", "hostfuncs/httpfetch"},
 	{"hostfuncs"},
 	{"hostfuncs/kvstore"},

@@ -178,6 +178,9 @@ type ArtifactRef struct {
 	Bytes  int64
 	Lines  int64
 	Digest Digest
+
+	Dropped     int64 // bytes that were over the limit, at the end
+	LongestLine int64 // code points
 }
 
 // Effects is the set of things that a call of a tool can do.

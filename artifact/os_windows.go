@@ -1,0 +1,3 @@
+package artifact
+
+const openFlags = 0

@@ -1,0 +1,168 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// stale is the age at which a temporary file belongs to nobody any more: none
+// is open for longer than a call.
+const stale = 24 * time.Hour
+
+// young is the age below which content stays although the one handle that named
+// it was removed: another process may be about to give the same content a new one.
+const young = time.Minute
+
+// Retention says what may be removed.
+type Retention struct {
+	MaxAge   time.Duration // 0: any age stays
+	MaxBytes int64         // 0: any size stays
+}
+
+// Prune removes content by age, and then the oldest until the rest fits. What
+// was removed stays listed, without content, for as long again as MaxAge. It
+// returns what it removed.
+func (s *Store) Prune(r Retention, now time.Time) ([]Info, error) {
+	root, err := s.there()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return prune(root, r, now)
+}
+
+func prune(root *os.Root, r Retention, now time.Time) ([]Info, error) {
+	all, err := list(root)
+	if err != nil {
+		return nil, err
+	}
+	var removed []Info
+	var errs []error
+	remove := func(i *Info, why string) {
+		i.Removed, i.Gone = why, now.UTC()
+		if err := writeInfo(root, *i); err != nil {
+			errs = append(errs, err)
+			return
+		}
+		removed = append(removed, *i)
+	}
+	for i := range all {
+		a := &all[i]
+		switch {
+		case a.Removed != "" && r.MaxAge > 0 && now.Sub(a.Gone) > r.MaxAge:
+			if err := root.Remove(path.Join(handles, a.Handle)); err != nil {
+				errs = append(errs, err)
+			}
+		case a.Removed == "" && r.MaxAge > 0 && now.Sub(a.Created) > r.MaxAge:
+			remove(a, fmt.Sprintf("it was older than %s", r.MaxAge))
+		}
+	}
+	if r.MaxBytes > 0 {
+		for i := range all {
+			if stored(all) <= r.MaxBytes {
+				break
+			}
+			if all[i].Removed == "" {
+				remove(&all[i], "it made room for newer ones")
+			}
+		}
+	}
+	errs = append(errs, sweep(root, all, now))
+	return removed, errors.Join(errs...)
+}
+
+// stored is how many bytes the content of all takes; equal content counts once.
+func stored(all []Info) int64 {
+	var n int64
+	seen := map[tool.Digest]bool{}
+	for _, i := range all {
+		if i.Removed == "" && !seen[i.Digest] {
+			seen[i.Digest] = true
+			n += i.Bytes
+		}
+	}
+	return n
+}
+
+// sweep removes content that nobody names any more, and temporary files that
+// their process left. Content that is young may be about to get its handle.
+func sweep(root *os.Root, all []Info, now time.Time) error {
+	wanted := map[string]bool{}
+	for _, i := range all {
+		if i.Removed == "" {
+			wanted[strings.TrimPrefix(string(i.Digest), "sha256:")] = true
+		}
+	}
+	removed := map[string]bool{}
+	for _, i := range all {
+		if i.Removed != "" {
+			removed[strings.TrimPrefix(string(i.Digest), "sha256:")] = true
+		}
+	}
+	var errs []error
+	for _, dir := range []string{objects, handles} {
+		d, err := root.Open(dir)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		names, err := d.Readdirnames(-1)
+		d.Close()
+		errs = append(errs, err)
+		for _, n := range names {
+			tmp := strings.HasPrefix(n, ".tmp-")
+			if !tmp && (dir == handles || wanted[n]) {
+				continue
+			}
+			fi, err := root.Lstat(path.Join(dir, n))
+			if err != nil {
+				continue // somebody else removed it
+			}
+			if age := now.Sub(fi.ModTime()); age > stale || age > young && !tmp && removed[n] {
+				if err := root.Remove(path.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// room lets the oldest content make room for n more bytes. What is there is
+// counted now and then only: other processes store too, so the bound holds to
+// within what they store meanwhile.
+func (s *Store) room(root *os.Root, n int64) error {
+	if n > s.opts.MaxStored {
+		return tool.Errorf(tool.Quota, "the output has %d bytes, and %d may be archived", n, s.opts.MaxStored)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.puts%recount == 0 || s.counted+n > s.opts.MaxStored {
+		all, err := list(root)
+		if err != nil {
+			return unavailable(err)
+		}
+		s.counted = stored(all)
+		if s.counted+n > s.opts.MaxStored {
+			if _, err := prune(root, Retention{MaxBytes: s.opts.MaxStored - n}, time.Now()); err != nil {
+				return unavailable(err)
+			}
+			s.counted = s.opts.MaxStored - n
+		}
+	}
+	s.puts++
+	s.counted += n
+	return nil
+}
+
+// recount is after how many artifacts everything that is there is counted.
+const recount = 256
