@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -147,12 +148,34 @@ func stackOf(f api.Function) int {
 	if f == nil {
 		return 0
 	}
-	if v := reflect.ValueOf(f); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		if s := v.Elem().FieldByName("stack"); s.IsValid() && s.Kind() == reflect.Slice {
-			return s.Len()
+	v := reflect.ValueOf(f)
+	at := stackField.Load()
+	if at == nil || at.of != v.Type() {
+		at = findStack(v.Type())
+		stackField.Store(at)
+	}
+	if at.index < 0 {
+		return math.MaxInt
+	}
+	return v.Elem().Field(at.index).Len()
+}
+
+// stackField is where the last function looked at has its stack: by name it
+// takes longer to find than a short call's own work.
+var stackField atomic.Pointer[stackIndex]
+
+type stackIndex struct {
+	of    reflect.Type
+	index int // below zero: there is none
+}
+
+func findStack(t reflect.Type) *stackIndex {
+	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+		if f, ok := t.Elem().FieldByName("stack"); ok && f.Type.Kind() == reflect.Slice && len(f.Index) == 1 {
+			return &stackIndex{t, f.Index[0]}
 		}
 	}
-	return math.MaxInt
+	return &stackIndex{t, -1}
 }
 
 // close gives the instance back to the system. Nothing of it may run.

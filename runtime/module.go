@@ -80,9 +80,10 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, freeze bool, bo
 
 	// What comes before the guest runs is bounded by the caller's context and by
 	// the engine's life, but does not count against the tool's own time.
-	l := &lease{call: call, term: newTerm(ctx, m.engine, maxTime, call.Invocation.Deadline)}
+	now := time.Now()
+	l := &lease{call: call, term: termFrom(now, ctx, m.engine, maxTime, call.Invocation.Deadline)}
 	defer l.term.end()
-	if why := l.term.over(); why != nil {
+	if why := l.term.overAt(now); why != nil {
 		return nil, u, why
 	}
 	key := toolKey{m.digest, call.Tool}
@@ -103,8 +104,8 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, freeze bool, bo
 
 	m.limit(call)
 	l.term.end()
-	l.term = newTerm(ctx, m.engine, m.limits.Time, call.Invocation.Deadline)
 	l.began = time.Now()
+	l.term = termFrom(l.began, ctx, m.engine, m.limits.Time, call.Invocation.Deadline)
 	// The engine panics where it meets what it calls a bug; that is one call's
 	// failure and not the process's.
 	defer func() {

@@ -27,7 +27,13 @@ type term struct {
 // newTerm begins a term that ends with the caller's context, with the engine,
 // after limit, and at the given time if there is one.
 func newTerm(ctx context.Context, e *Engine, limit time.Duration, at time.Time) term {
-	t := term{caller: ctx, engine: e, until: time.Now().Add(limit), limit: limit}
+	return termFrom(time.Now(), ctx, e, limit, at)
+}
+
+// termFrom is newTerm for somebody who has just looked at the clock, which takes
+// longer than all the rest here.
+func termFrom(now time.Time, ctx context.Context, e *Engine, limit time.Duration, at time.Time) term {
+	t := term{caller: ctx, engine: e, until: now.Add(limit), limit: limit}
 	outer, _ := ctx.Deadline()
 	for _, other := range [...]time.Time{at, outer} {
 		if !other.IsZero() && other.Before(t.until) {
@@ -38,14 +44,16 @@ func newTerm(ctx context.Context, e *Engine, limit time.Duration, at time.Time) 
 }
 
 // over tells why the term has ended, or nil.
-func (t *term) over() *tool.Error {
+func (t *term) over() *tool.Error { return t.overAt(time.Now()) }
+
+func (t *term) overAt(now time.Time) *tool.Error {
 	switch {
 	case t.why != nil:
 	case t.caller.Err() != nil:
 		t.why = tool.AsError(context.Cause(t.caller))
 	case t.engine.life.Err() != nil:
 		t.why = tool.AsError(context.Cause(t.engine.life))
-	case !time.Now().Before(t.until):
+	case !now.Before(t.until):
 		t.why = t.tooLate()
 	}
 	return t.why

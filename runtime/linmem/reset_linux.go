@@ -125,6 +125,10 @@ type scanner struct {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
+// quickScan is the largest memory whose scan the scheduler is not told of, in
+// bytes. That saves 0.1 µs, and holds up the collector for 30 µs at worst.
+const quickScan = 16 << 20
+
 // scanPages restores the pages that the kernel lists: present or swapped out, and
 // not the file's. It costs 0.6 µs for 4 MiB that nobody touched (1.3 µs for 64 MiB)
 // and 7 ns more for each page that was ever read or written (BenchmarkReset,
@@ -148,7 +152,13 @@ func (m *Memory) scanPages(p *pass) error {
 			anyOf:       pageIsPresent | pageIsSwapped,
 			returnedFor: pageIsPFNZero,
 		}
-		n, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), ioctlPagemapScan, uintptr(unsafe.Pointer(&s.arg)))
+		var n uintptr
+		var errno unix.Errno
+		if m.size <= quickScan {
+			n, _, errno = unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), ioctlPagemapScan, uintptr(unsafe.Pointer(&s.arg)))
+		} else {
+			n, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), ioctlPagemapScan, uintptr(unsafe.Pointer(&s.arg)))
+		}
 		if errno == unix.EINTR {
 			continue
 		}
