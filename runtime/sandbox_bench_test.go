@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
@@ -113,53 +114,36 @@ func (g benchGuest) load(b testing.TB, e *Engine) *module {
 
 // BenchmarkCall measures one call, from the frozen invocation to the result.
 //
-//	fresh        as the engine does it: an instance put back after every call
-//	reused       the same call on one instance that is never put back; a guest
-//	             would see what earlier calls left
-//	newinstance  a new instance from the snapshot for every call
-//	initialise   a new instance that is initialised for every call
+//	fresh         as the engine does it: an instance put back after every call
+//	reused        the same call on one instance that is never put back; a guest
+//	              would see what earlier calls left
+//	newinstance   a new instance from the snapshot for every call
+//	initialise    a new instance that is initialised for every call
+//	extismfresh   a guest that does the same in extism/go-sdk alone, a new instance
+//	              for every call
+//	extismreused  the same, all calls on one instance
 //
-// The metric p50-ns is the median, which a machine that does other things moves
-// less than the mean.
+// What wasmtime takes is measured by bench/wasmtime. The metric p50-ns is the
+// median, which a machine that does other things moves less than the mean.
 func BenchmarkCall(b *testing.B) {
-	ways := []struct {
+	for _, way := range []struct {
 		name string
-		call func(g benchGuest, m *module) func() error
+		call func(testing.TB, benchGuest) func() error // nil: there is no such guest
 	}{
-		{"fresh", func(g benchGuest, m *module) func() error {
-			return func() error { return g.call(context.Background(), m) }
-		}},
+		{"fresh", fresh},
 		{"reused", reused},
-		{"newinstance", func(g benchGuest, m *module) func() error {
-			m.engine.pool.instances = 0
-			m.engine.pool.drop(m.build.program)
-			return func() error { return g.call(context.Background(), m) }
-		}},
-		{"initialise", func(g benchGuest, m *module) func() error {
-			return func() error {
-				call := &hostfuncs.Call{Tool: g.tool, Invocation: tool.Invocation{CallID: "1", Arguments: []byte(g.args)}}
-				raw, _, fault := m.call(context.Background(), call, false, func(l *lease) ([]byte, error) {
-					req, err := encodeRequest(call.Invocation, call.Tool, l.term.until)
-					if err != nil {
-						return nil, err
-					}
-					return l.run(req, call.Limits.OutputBytes)
-				})
-				if fault != nil {
-					return fault
+		{"newinstance", newInstanceEach},
+		{"initialise", initialiseEach},
+		{"extismfresh", extismFresh},
+		{"extismreused", extismReused},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			for _, g := range guestsOfBench {
+				call := way.call(b, g)
+				if call == nil {
+					continue
 				}
-				_, err := parseResponse(raw)
-				return err
-			}
-		}},
-	}
-	for _, g := range guestsOfBench {
-		b.Run(g.name, func(b *testing.B) {
-			for _, way := range ways {
-				b.Run(way.name, func(b *testing.B) {
-					m := g.load(b, newEngine(b, Options{}))
-					m.code, _ = manifest.Strip(g.wasm(b)) // forgotten after the first call
-					call := way.call(g, m)
+				b.Run(g.name, func(b *testing.B) {
 					if err := call(); err != nil {
 						b.Fatal(err)
 					}
@@ -170,14 +154,101 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
+func fresh(b testing.TB, g benchGuest) func() error {
+	m := g.load(b, newEngine(b, Options{}))
+	return func() error { return g.call(context.Background(), m) }
+}
+
+func newInstanceEach(b testing.TB, g benchGuest) func() error {
+	m := g.load(b, newEngine(b, Options{}))
+	m.engine.pool.instances = 0
+	m.engine.pool.drop(m.build.program)
+	return func() error { return g.call(context.Background(), m) }
+}
+
+func initialiseEach(b testing.TB, g benchGuest) func() error {
+	m := g.load(b, newEngine(b, Options{}))
+	m.code, _ = manifest.Strip(g.wasm(b)) // forgotten after the first call
+	return func() error {
+		call := &hostfuncs.Call{Tool: g.tool, Invocation: tool.Invocation{CallID: "1", Arguments: []byte(g.args)}}
+		raw, _, fault := m.call(context.Background(), call, false, func(l *lease) ([]byte, error) {
+			req, err := encodeRequest(call.Invocation, call.Tool, l.term.until)
+			if err != nil {
+				return nil, err
+			}
+			return l.run(req, call.Limits.OutputBytes)
+		})
+		if fault != nil {
+			return fault
+		}
+		_, err := parseResponse(raw)
+		return err
+	}
+}
+
+// extismGuest compiles the plugin that does what a guest does; nil if there is
+// none.
+func extismGuest(b testing.TB, g benchGuest) *sdk.CompiledPlugin {
+	dir := benchGuests + "extism/" + g.name
+	if _, err := os.Stat(dir); err != nil {
+		return nil
+	}
+	p, err := sdk.NewCompiledPlugin(b.Context(), sdk.Manifest{Wasm: []sdk.Wasm{sdk.WasmData{Data: buildGo(b, dir)}}}, sdk.PluginConfig{EnableWasi: true}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { p.Close(context.Background()) })
+	return p
+}
+
+func extismCall(i *sdk.Plugin, g benchGuest) error {
+	code, out, err := i.Call("call", []byte(g.args))
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the plugin returns %d", code)
+	}
+	if err == nil {
+		_, err = parseResponse(out)
+	}
+	return err
+}
+
+func extismFresh(b testing.TB, g benchGuest) func() error {
+	p := extismGuest(b, g)
+	if p == nil {
+		return nil
+	}
+	return func() error {
+		i, err := p.Instance(context.Background(), sdk.PluginInstanceConfig{})
+		if err != nil {
+			return err
+		}
+		defer i.Close(context.Background())
+		return extismCall(i, g)
+	}
+}
+
+func extismReused(b testing.TB, g benchGuest) func() error {
+	p := extismGuest(b, g)
+	if p == nil {
+		return nil
+	}
+	i, err := p.Instance(context.Background(), sdk.PluginInstanceConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { i.Close(context.Background()) })
+	return func() error { return extismCall(i, g) }
+}
+
 // reused makes calls on one instance, with all that a call does but admission
 // and reset.
-func reused(g benchGuest, m *module) func() error {
+func reused(b testing.TB, g benchGuest) func() error {
+	m := g.load(b, newEngine(b, Options{}))
 	call := &hostfuncs.Call{Tool: g.tool}
 	m.limit(call)
 	l := &lease{call: call}
 	if err := l.begin(m.build.program); err != nil {
-		return func() error { return err }
+		b.Fatal(err)
 	}
 	return func() error {
 		*call = hostfuncs.Call{Tool: g.tool, Limits: call.Limits, Invocation: tool.Invocation{CallID: "1", Arguments: []byte(g.args)}}
@@ -215,10 +286,16 @@ func medianOf(b *testing.B, call func() error) {
 	b.ReportMetric(float64(took[len(took)/100]), "p01-ns")
 }
 
-// BenchmarkStop measures what it costs that a guest can be stopped: not at all,
-// by the countdown, by the engine's own means. Rounds of the three alternate, and
-// the metric "ratio" compares the best of each with the best of the first.
-func BenchmarkStop(b *testing.B) {
+// A stopWay is a way to stop a guest.
+type stopWay struct {
+	name string
+	mod  api.Module
+	call func(export string, size uint64) error
+}
+
+// stopWays are a guest that cannot be stopped, one with the countdown, and one
+// that the engine stops by its own means.
+func stopWays(b *testing.B) []stopWay {
 	wasm := buildGo(b, "./rewrite/testdata/guest")
 	counted, err := rewrite.Decode(wasm)
 	if err != nil {
@@ -228,7 +305,11 @@ func BenchmarkStop(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ways := []struct {
+	ctx, cancel := context.WithTimeout(context.WithValue(b.Context(), seatKey{}, &seat{&lease{
+		call: &hostfuncs.Call{}, term: newTerm(context.Background(), newEngine(b, Options{}), time.Hour, time.Time{})}}), time.Hour)
+	b.Cleanup(cancel)
+	var ways []stopWay
+	for _, w := range []struct {
 		name   string
 		wasm   []byte
 		config wazero.RuntimeConfig
@@ -236,38 +317,61 @@ func BenchmarkStop(b *testing.B) {
 		{"none", wasm, wazero.NewRuntimeConfig()},
 		{"countdown", counted.Encode(), wazero.NewRuntimeConfig()},
 		{"closeondone", wasm, wazero.NewRuntimeConfig().WithCloseOnContextDone(true)},
-	}
-	mods := make([]api.Module, len(ways))
-	ctx := context.WithValue(b.Context(), seatKey{}, &seat{&lease{
-		call: &hostfuncs.Call{}, term: newTerm(context.Background(), newEngine(b, Options{}), time.Hour, time.Time{})}})
-	for i, way := range ways {
-		r := wazero.NewRuntimeWithConfig(ctx, way.config)
+	} {
+		r := wazero.NewRuntimeWithConfig(ctx, w.config)
 		b.Cleanup(func() { r.Close(context.Background()) })
 		wasi_snapshot_preview1.MustInstantiate(ctx, r)
 		if err := instantiateYield(ctx, r); err != nil {
 			b.Fatal(err)
 		}
-		if mods[i], err = r.InstantiateWithConfig(ctx, way.wasm, wazero.NewModuleConfig().WithStartFunctions("_initialize")); err != nil {
+		mod, err := r.InstantiateWithConfig(ctx, w.wasm, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
+		if err != nil {
 			b.Fatal(err)
 		}
+		ways = append(ways, stopWay{w.name, mod, func(export string, size uint64) error {
+			if c, ok := mod.ExportedGlobal(rewrite.CountdownExport).(api.MutableGlobal); ok {
+				c.Set(uint64(info.Quantum))
+			}
+			_, err := mod.ExportedFunction(export).Call(ctx, size)
+			return err
+		}})
 	}
-	for _, load := range []struct {
-		name, export string
-		size         uint64
-	}{
-		{"loop", "loop", 5}, {"sha256", "sha", 1 << 15}, {"regexp", "regexps", 20}, {"json", "jsons", 10}, {"recursion", "fib", 20},
-	} {
+	return ways
+}
+
+var stopLoads = []struct {
+	name, export string
+	size         uint64
+}{
+	{"loop", "loop", 5}, {"sha256", "sha", 1 << 15}, {"regexp", "regexps", 20}, {"json", "jsons", 10}, {"recursion", "fib", 20},
+}
+
+// BenchmarkStop measures what it costs that a guest can be stopped: not at all,
+// by the countdown, by the engine's own means.
+func BenchmarkStop(b *testing.B) {
+	for _, way := range stopWays(b) {
+		b.Run(way.name, func(b *testing.B) {
+			for _, load := range stopLoads {
+				b.Run(load.name, func(b *testing.B) {
+					medianOf(b, func() error { return way.call(load.export, load.size) })
+				})
+			}
+		})
+	}
+}
+
+// BenchmarkStopRatio measures the same on a machine that is never quiet: rounds
+// of the three ways alternate, and the metric "ratio" compares the best of each
+// with the best of the first.
+func BenchmarkStopRatio(b *testing.B) {
+	ways := stopWays(b)
+	for _, load := range stopLoads {
 		b.Run(load.name, func(b *testing.B) {
 			best := make([]time.Duration, len(ways))
-			stop, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
 			for b.Loop() {
-				for i := range ways {
-					if ways[i].name == "countdown" {
-						mods[i].ExportedGlobal(rewrite.CountdownExport).(api.MutableGlobal).Set(uint64(info.Quantum))
-					}
+				for i, way := range ways {
 					start := time.Now()
-					if _, err := mods[i].ExportedFunction(load.export).Call(stop, load.size); err != nil {
+					if err := way.call(load.export, load.size); err != nil {
 						b.Fatal(err)
 					}
 					if took := time.Since(start); best[i] == 0 || took < best[i] {
