@@ -49,8 +49,9 @@ func (j *judge) judgeCommand() {
 		}
 		*list = append(*list, r.patterns(source)...)
 	}
-	// Files are judged as parts of the call. What is written outside the workspace
-	// is refused by package shell, whatever this says.
+	// Files of the workspace are judged as parts of the call. What lies outside of
+	// it package shell asks about itself.
+	rules.WorkspacePaths = true
 	seen := map[shell.File]bool{}
 	rules.Files = func(op shell.Op, path string) (shell.Verdict, string) {
 		f := shell.File{Path: path, Outside: outside(path), Op: op}
@@ -63,12 +64,8 @@ func (j *judge) judgeCommand() {
 		}
 		return shell.Allow, ""
 	}
-	c := j.call.Command
-	j.text = shell.Judge(c.Text, j.shellSite(), rules)
+	j.text = shell.Judge(j.call.Command.Text, j.shellSite(), rules)
 	j.from = from
-	if c.Cwd != j.site.Root && !strings.HasPrefix(c.Cwd, strings.TrimSuffix(j.site.Root, "/")+"/") && outside(c.Cwd) {
-		j.parts = append(j.parts, part{kind: aPath, target: Target{Verb: Read, Path: c.Cwd}})
-	}
 }
 
 // maxFiles bounds the files of one command that are judged.
@@ -91,7 +88,7 @@ func (j *judge) target(f shell.File) Target {
 	if f.Op == shell.Read {
 		t.Verb = Read
 	}
-	if j.site.Listed != nil {
+	if j.site.Listed != nil && !f.Outside {
 		t.List, t.Secret = j.site.Listed(f.Path)
 	}
 	return t

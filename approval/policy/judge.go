@@ -90,6 +90,7 @@ type part struct {
 	rule     Ref
 	why      string
 	fixed    *Ref // what no rule that allows can change
+	meant    bool // a rule allows it that names the tool: somebody knew that nobody knows
 }
 
 func (p *part) String() string {
@@ -214,6 +215,11 @@ func (j *judge) forbid(r *Rule) {
 		case covers:
 			p.fix(r.decision(), r.Ref(), "%s", r.why())
 		case overlaps:
+			// A rule about some paths is not to be a question about every call of a
+			// tool that was allowed by name, and whose paths are never known.
+			if p.meant && len(r.Tools) == 0 {
+				continue
+			}
 			p.fix(Ask, r.Ref(), "the rule may be meant: it cannot be held against %s", p)
 		}
 	}
@@ -262,15 +268,16 @@ func (j *judge) touches(r *Rule, p *part) fit {
 		}
 		return best
 	case aCommand:
-		switch {
-		case len(r.Commands)+len(r.Exact) == 0:
-		case p.kind == anyProgram:
-			return overlaps
-		case j.fitsCommand(r):
+		if p.kind == aCommand && len(r.Commands)+len(r.Exact) > 0 && j.fitsCommand(r) {
 			return covers
 		}
 	}
 	return apart
+}
+
+// namesTool reports whether r is for particular tools or calls.
+func (r *Rule) namesTool() bool {
+	return len(r.Inputs) > 0 || len(r.Tools) > 0 && !slices.Contains(r.Tools, "*")
 }
 
 // partial reports whether r is about parts of a call only.
@@ -280,7 +287,10 @@ func (r *Rule) why() string {
 	if r.Reason != "" {
 		return r.Reason
 	}
-	if r.Decision == Ask {
+	switch r.Decision {
+	case Allow:
+		return "a rule allows this"
+	case Ask:
 		return "a rule asks about this"
 	}
 	return "a rule denies this"
@@ -295,9 +305,12 @@ func (j *judge) permit(p *part) {
 	for i := range j.policy.Rules {
 		r := &j.policy.Rules[i]
 		if r.Decision == Allow && j.holds(r) && j.fitsCall(r) && j.allows(r, p) {
-			p.set(Allow, r.Ref(), "a rule allows this")
-			return
+			p.set(Allow, r.Ref(), "%s", r.why())
+			p.meant = p.meant || (p.kind == anyPath || p.kind == anyHost) && r.namesTool()
 		}
+	}
+	if p.decision != "" {
+		return
 	}
 	t := p.target
 	edits := j.policy.Mode == ModeAllowEdits && slices.Contains([]tool.Source{tool.Builtin, tool.Native, tool.Installed}, j.call.Source)

@@ -84,6 +84,9 @@ func TestJudge(t *testing.T) {
 		{"deny of one part", rules(allow(yes), deny(docs)), edit(write("a"), write("docs/a")), policy.Deny, ""},
 		{"deny of reading", rules(deny(docs)), policy.Call{Tool: "read_open", Source: tool.Builtin, Effects: tool.Reads, Targets: []policy.Target{read("docs/a")}}, policy.Deny, ""},
 		{"deny by paths, files not known", rules(allow(yes), deny(docs)), edit(), policy.Ask, ""},
+		{"deny by paths, files not known, tool allowed by name", rules(allow(policy.Rule{Tools: []string{"write_*"}}), deny(docs)), edit(), policy.Allow, ""},
+		{"deny by tool and paths, files not known", rules(allow(policy.Rule{Tools: []string{"write_*"}}), deny(policy.Rule{Tools: []string{"write_file"}, Paths: []string{"a"}})), edit(), policy.Ask, ""},
+		{"deny by commands, programs not known", rules(allow(yes), deny(policy.Rule{Commands: [][]string{{"sudo"}}})), bare(tool.Host, tool.Executes), policy.Allow, ""},
 
 		{"protected, whole tool", rules(allow(yes)), edit(listed(write(".git/config"), "git")), policy.Ask, "protected:git"},
 		{"protected, blanket glob", rules(allow(policy.Rule{Paths: []string{"**"}})), edit(listed(write(".git/config"), "git")), policy.Ask, "protected:git"},
