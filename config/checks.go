@@ -14,7 +14,7 @@ import (
 
 // Each check returns what is wrong with a text, or "".
 
-func checkToolName(s string) (text, hint string) {
+func checkName(s string) (text, hint string) {
 	ok := s != "" && len(s) <= 128
 	for i := range len(s) {
 		c := s[i]
@@ -22,6 +22,14 @@ func checkToolName(s string) (text, hint string) {
 	}
 	if !ok {
 		return fmt.Sprintf("%q is no name of a tool", clip(s)), "names have letters, digits, _ and -; * stands for any of them"
+	}
+	return "", ""
+}
+
+// checkToolName is for the names in rules, which see no aliases.
+func checkToolName(s string) (text, hint string) {
+	if text, hint = checkName(s); text != "" {
+		return text, hint
 	}
 	if target, _, known, _ := alias.Resolve(s, []byte("{}")); known {
 		return fmt.Sprintf("%q is only another name of a tool", s), "write " + target + ", which rules see"

@@ -101,7 +101,7 @@ func root() field {
 		{key: "rules", form: tables, in: allFiles, doc: "What is allowed, asked about or denied. The strictest rule that fits wins, whatever its place.", fields: ruleFields()},
 		{key: "examples", form: tables, in: UserFile, doc: "Calls with the verdict that the rules should give; wasmtools policy test compares.", fields: []field{
 			{key: "command", form: aText, in: UserFile, most: 64 << 10, doc: "A shell text: short for the tool terminal_session with op exec."},
-			{key: "tool", form: aText, in: UserFile, check: checkToolName, doc: "The tool that is called."},
+			{key: "tool", form: aText, in: UserFile, check: checkName, doc: "The tool that is called, by any of its names."},
 			{key: "arguments", form: anObject, in: UserFile, doc: "Its arguments."},
 			{key: "cwd", form: aText, in: UserFile, most: 4096, doc: "Of a command: the folder, relative to the workspace root."},
 			{key: "profile", form: aText, in: UserFile, words: profiles, doc: "Of a command: the sandbox."},

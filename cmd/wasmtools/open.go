@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -20,10 +21,17 @@ type runtimeFlags struct {
 	workspace string
 	approve   string
 	module    moduleFlags
+
+	rules  string         // a file in place of the user's configuration; "" is none
+	source *config.Source // the settings, once opened
+}
+
+func (f *runtimeFlags) addWorkspace(c *cobra.Command) {
+	c.Flags().StringVarP(&f.workspace, "workspace", "w", "", "directory that the tools may see (default: $WASMTOOLS_WORKSPACE, else the current directory)")
 }
 
 func (f *runtimeFlags) add(c *cobra.Command) {
-	c.Flags().StringVarP(&f.workspace, "workspace", "w", "", "directory that the tools may see (default: $WASMTOOLS_WORKSPACE, else the current directory)")
+	f.addWorkspace(c)
 	c.Flags().StringVar(&f.approve, "approve", "ask", "who answers for changes: ask (a person), all (yes to everything), none (no to everything)")
 	f.module.add(c)
 }
@@ -59,15 +67,24 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := userDirs()
+	if f.source, err = settings(c, dir, f.rules); err != nil {
+		return nil, err
+	}
+	d, set := userDirs(), f.source.Settings()
 	rt, err := wasmtools.Open(c.Context(), wasmtools.Options{
-		Workspaces: []wasmtools.Workspace{{Dir: dir}},
-		Modules:    modules,
-		Secrets:    secrets(d.state),
-		Approvers:  approvers,
-		StateDir:   d.state,
-		CacheDir:   d.cache,
-		Notice:     notice(c),
+		Workspaces: []wasmtools.Workspace{{
+			Dir: dir, Policy: f.source.Policy,
+			DenyRead: set.Workspace.DenyRead, Protect: set.Workspace.Protect, AllowRead: set.Workspace.AllowRead,
+		}},
+		Modules:     modules,
+		Secrets:     secrets(d.state),
+		Approvers:   approvers,
+		ApprovalTTL: set.Approvals.Timeout,
+		Rules:       ruleKeeper{config.OpenSaved(savedRules(d))},
+		Private:     d.private(),
+		StateDir:    d.state,
+		CacheDir:    d.cache,
+		Notice:      notice(c),
 
 		CompileChild: compileChild(),
 	})
@@ -79,7 +96,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 
 func (f *runtimeFlags) approvers(c *cobra.Command) ([]approval.Approver, error) {
 	switch f.approve {
-	case "ask":
+	case "", "ask":
 		return nil, nil
 	case "all":
 		notice(c)("every change is accepted without asking (--approve all)")

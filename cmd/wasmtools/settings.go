@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/config"
+)
+
+// places are where the settings for a workspace come from.
+func places(dir string) config.Places {
+	d := userDirs()
+	return config.Places{User: userConfig(d), Saved: savedRules(d), Workspace: realPath(dir)}
+}
+
+func userConfig(d dirs) string { return filepath.Join(d.config, config.FileName) }
+func savedRules(d dirs) string { return filepath.Join(d.state, "rules") }
+
+// settings reads the settings for a workspace, with the file that --rules names
+// in place of the user's own configuration and the saved rules.
+func settings(c *cobra.Command, dir, rules string) (*config.Source, error) {
+	p := places(dir)
+	if rules != "" {
+		p.User, p.Saved = rules, ""
+	}
+	src, err := config.NewSource(p, notice(c))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("the configuration cannot be used:\n%w", err)}
+	}
+	return src, nil
+}
+
+// ruleKeeper saves rules from answers in the folder of saved rules.
+type ruleKeeper struct{ saved config.Saved }
+
+// Offer gives the rule as it would be saved.
+func (ruleKeeper) Offer(r policy.Rule) (approval.Rule, bool) {
+	return approval.Rule{ID: r.ContentID(), TOML: r.TOML()}, true
+}
+
+// Save keeps a rule that was offered.
+func (k ruleKeeper) Save(r approval.Rule, d approval.Decision) error {
+	_, err := k.saved.Add(r.TOML, fmt.Sprintf("%s through %s", d.By, d.Channel), time.Now())
+	return err
+}
