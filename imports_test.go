@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"tool"},
 	{"internal/..."},
 	{"manifest", "workspace", "artifact", "secret", "guest-sdk/...", "tools-wasm", "tools-wasm/alias"},
-	{"workspace/search", "hostfuncs/httpfetch"},
+	{"workspace/search", "hostfuncs/httpfetch", "terminal/output"},
 	{"hostfuncs"},
 	{"hostfuncs/kvstore"},
 	{"runtime/rewrite", "runtime/linmem"},
