@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -125,6 +126,68 @@ func (r *Reader) segment(n uint64, offset int64, last *uint64, yield func(*Line,
 			return false
 		}
 	}
+}
+
+// ErrElsewhere says that a cursor is not one of this record, or not any more.
+var ErrElsewhere = errors.New("evidence: this place is not in the record")
+
+// Holds returns nil if the line before at is there and has the given hash, else
+// ErrElsewhere: what somebody remembers of this record is then of no use.
+func (r *Reader) Holds(at Cursor, hash string) error {
+	f, err := os.OpenFile(filepath.Join(r.dir, segmentName(at.Segment)), os.O_RDONLY|openFlags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrElsewhere
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	p := make([]byte, max(0, min(at.Offset, maxLine+1)))
+	if _, err := f.ReadAt(p, at.Offset-int64(len(p))); errors.Is(err, io.EOF) {
+		return ErrElsewhere
+	} else if err != nil {
+		return err
+	}
+	p, ended := bytes.CutSuffix(p, []byte("\n"))
+	l, ok := parseLine(p[bytes.LastIndexByte(p, '\n')+1:])
+	if !ended || !ok || l.seq != at.Seq || hex.EncodeToString(l.hash[:]) != hash {
+		return ErrElsewhere
+	}
+	return nil
+}
+
+// Size tells the newest segment and its size, and the number of the oldest line
+// that is there: cheap ways to see whether there is anything new.
+func (r *Reader) Size() (segment uint64, size int64, oldest uint64, err error) {
+	numbers, err := listSegments(r.dir)
+	if err != nil || len(numbers) == 0 {
+		return 0, 0, 0, err
+	}
+	segment = numbers[len(numbers)-1]
+	fi, err := os.Lstat(filepath.Join(r.dir, segmentName(segment)))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	for _, n := range numbers {
+		if l, ok := r.first(n); ok {
+			oldest = l.Seq
+			break
+		}
+	}
+	return segment, fi.Size(), oldest, nil
+}
+
+// Lock waits for the lock named name that goes with the record, for what is kept
+// beside it. It goes with the process that holds it.
+func (r *Reader) Lock(name string, shared bool) (unlock func(), err error) {
+	f, err := openOwn(filepath.Join(r.dir, name+".lock"), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f, shared); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }
 
 // Call is what a record says about one call.
