@@ -23,7 +23,11 @@ func userDirs() dirs {
 		return dirs{config: in("config"), data: in("data"), state: in("state"), cache: in("cache"), run: in("run")}
 	}
 	in := func(dir string) string { return filepath.Join(dir, "wasmtools") }
-	return dirs{config: in(xdg.ConfigHome), data: in(xdg.DataHome), state: in(xdg.StateHome), cache: in(xdg.CacheHome), run: in(xdg.RuntimeDir)}
+	d := dirs{config: in(xdg.ConfigHome), data: in(xdg.DataHome), state: in(xdg.StateHome), cache: in(xdg.CacheHome), run: in(xdg.RuntimeDir)}
+	if _, err := os.Stat(xdg.RuntimeDir); err != nil {
+		d.run = filepath.Join(d.state, "run") // in containers, and after su, the system makes none
+	}
+	return d
 }
 
 // private are all of them: no tool may see what is in there.

@@ -13,7 +13,7 @@ import (
 )
 
 func newMCP() *cobra.Command {
-	var f runtimeFlags
+	f := runtimeFlags{program: "mcp"}
 	c := &cobra.Command{
 		Use:   "mcp [flags]",
 		Short: "Serve the tools over MCP on standard input and output",
@@ -26,6 +26,7 @@ client, if the client can do that (elicitation), and else answers
 approval_required.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer f.leave()
 			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err

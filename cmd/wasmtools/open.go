@@ -13,6 +13,7 @@ import (
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/config"
+	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -22,8 +23,12 @@ type runtimeFlags struct {
 	approve   string
 	module    moduleFlags
 
+	program string  // "run" or "mcp", if people are to be asked
+	people  *people // who can be; once opened
+
 	rules  string         // a file in place of the user's configuration; "" is none
 	source *config.Source // the settings, once opened
+	record *evidence.Log  // what happens, once opened
 }
 
 func (f *runtimeFlags) addWorkspace(c *cobra.Command) {
@@ -71,9 +76,16 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		return nil, err
 	}
 	d, set := userDirs(), f.source.Settings()
+	if f.program != "" {
+		f.people = meet(c, f.program, realPath(dir), f.approve == "ask", set.Approvals.Headless)
+		approvers = append(approvers, f.people.approvers(c, f.program, set.Approvals.Headless)...)
+	}
+	if f.record, err = openRecord(d, realPath(dir)); err != nil {
+		return nil, err
+	}
 	rt, err := wasmtools.Open(c.Context(), wasmtools.Options{
 		Workspaces: []wasmtools.Workspace{{
-			Dir: dir, Policy: f.source.Policy,
+			Dir: dir, Policy: f.source.Policy, Evidence: f.record,
 			DenyRead: set.Workspace.DenyRead, Protect: set.Workspace.Protect, AllowRead: set.Workspace.AllowRead,
 		}},
 		Modules:     modules,
@@ -92,6 +104,17 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		err = usageError{err}
 	}
 	return rt, err
+}
+
+// leave ends what open began beside the runtime; it may be called always, after
+// the runtime was closed.
+func (f *runtimeFlags) leave() {
+	if f.people != nil {
+		f.people.leave()
+	}
+	if f.record != nil {
+		_ = f.record.Close() // what could not be written was told when it happened
+	}
 }
 
 func (f *runtimeFlags) approvers(c *cobra.Command) ([]approval.Approver, error) {

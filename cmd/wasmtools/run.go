@@ -18,7 +18,7 @@ import (
 const maxArgumentFile = 64 << 20
 
 func newRun() *cobra.Command {
-	var f runtimeFlags
+	f := runtimeFlags{program: "run"}
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "run [flags] TOOL [JSON | - | @file]",
@@ -54,6 +54,7 @@ hit, 130 interrupted, 1 anything else.`,
 			if err != nil {
 				return err
 			}
+			defer f.leave()
 			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err

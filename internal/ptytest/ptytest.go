@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -175,6 +176,27 @@ func (tm *Terminal) Output() string {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return string(tm.all)
+}
+
+// Rest waits until nothing has the terminal open any more, and returns all that
+// was printed, with the line ends that the terminal made as they were meant.
+func (tm *Terminal) Rest() string {
+	tm.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		tm.mu.Lock()
+		all, end := string(tm.all), tm.end
+		tm.mu.Unlock()
+		if end {
+			return strings.ReplaceAll(all, "\r\n", "\n")
+		}
+		select {
+		case <-tm.more:
+		case <-deadline.C:
+			tm.t.Fatalf("something that %v started keeps the terminal open", tm.cmd.Args)
+		}
+	}
 }
 
 // Wait waits for the end of the command and returns its exit code.
