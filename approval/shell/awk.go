@@ -1,6 +1,10 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
 
 // checkAwk reads a program for awk word by word and returns what speaks against
 // running it, or "". A program that runs commands, opens files, loads code or
@@ -11,6 +15,21 @@ func checkAwk(prog string) string {
 		a.token()
 	}
 	return a.bad
+}
+
+// awkRuns matches the literal commands of system and of pipes.
+var awkRuns = sync.OnceValue(func() *regexp.Regexp {
+	const text = `"((?:[^"\\\n]|\\.)*)"`
+	return regexp.MustCompile(`system\s*\(\s*` + text + `|\|&?\s*` + text + `|` + text + `\s*\|`)
+})
+
+// runsOfAwk returns the literal commands that a program for awk runs, for
+// denies to look at.
+func runsOfAwk(prog string) (out []string) {
+	for _, m := range awkRuns().FindAllStringSubmatch(prog, 16) {
+		out = append(out, m[1]+m[2]+m[3])
+	}
+	return out
 }
 
 type awkReader struct {

@@ -15,12 +15,16 @@ func (j *judge) effects(c *call, prog *program, p *parsed) (ok, fail *state) {
 	switch prog.name {
 	case "cd":
 		return j.cd(c, p), c.st
-	case "exit":
-		return nil, nil
-	case "true", ":":
+	case "exit", "true", ":", "false":
+		switch {
+		case c.stmt == nil || len(c.stmt.Redirs) > 0:
+			return c.st, c.st // a redirection that fails makes true fail
+		case prog.name == "exit":
+			return nil, nil
+		case prog.name == "false":
+			return nil, c.st
+		}
 		return c.st, nil
-	case "false":
-		return nil, c.st
 	case "read", "unset":
 		next := c.st.clone()
 		for _, a := range p.operands() {

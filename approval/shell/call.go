@@ -53,6 +53,9 @@ func (j *judge) call(n *syntax.CallExpr, s *syntax.Stmt, before *syntax.Stmt, st
 	var fields []field
 	for _, w := range n.Args {
 		nodes, lists := j.expand(w, st)
+		if len(args) == 0 && strings.Contains(j.source(w), "{") {
+			j.ask(w, "the braces in %s name a program", j.source(w))
+		}
 		for i := range nodes {
 			for k := range lists[i] {
 				lists[i][k].word = len(args)
@@ -83,7 +86,7 @@ func (j *judge) run(c *call) (ok, fail *state) {
 		return c.st, c.st
 	}
 	name, known := c.fields[0].lit()
-	if !known {
+	if !known || c.fields[0].glob {
 		j.ask(at, "what %s runs is known only when it runs", show(c.fields[0].src))
 		for _, alt := range c.fields[0].alts {
 			j.denied(c, alt)
@@ -104,10 +107,10 @@ func (j *judge) run(c *call) (ok, fail *state) {
 	} else if !c.bash || prog == nil || !prog.entry.Builtin {
 		j.found(c, name)
 	}
-	if prog != nil && prog.runs() && (prog.entry.Wrapper != "" || prog.entry.Shell) {
-		return j.wrap(c, prog)
-	}
 	p := c.parsed(prog)
+	if p != nil && (p.prog.entry.Wrapper != "" || p.prog.entry.Shell) {
+		return j.wrap(c, prog, p)
+	}
 	if j.named(c, prog, p) {
 		return j.effects(c, prog, p)
 	}
@@ -226,6 +229,9 @@ func (j *judge) named(c *call, prog *program, p *parsed) bool {
 		}
 		return true
 	}
+	if prog.entry.Interp && p != nil && p.prog == prog && len(p.operands()) == 0 && !p.has("-V --version -v -h --help") {
+		j.ask(nil, "%s runs what it reads", show(prog.name))
+	}
 	question := prog.entry.Interp && p != nil && len(p.bad) == 0 && len(p.operands()) == 0 && len(p.args) > 0 // --version
 	if why := whyOf(prog, p); why != "" && !question && (m.pattern == nil || !m.pattern.Exact) {
 		j.ask(nil, "%s", why)
@@ -287,7 +293,7 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 	}
 	switch special {
 	case "check":
-		if !p.has("--check --check-only --diff --version -V") {
+		if !p.has("--check --check-only --diff --version -V") && !slices.ContainsFunc(c.fields, func(f field) bool { return f.is("--check") }) {
 			j.ask(nil, "%s writes files unless --check is given", show(p.title()))
 		}
 	case "gitconfig":
@@ -299,8 +305,12 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 	case "diff":
 		j.following(fieldsOf(p.operands()), c.st, nil) // it follows the links in directories
 	case "ls":
-		if p.has("-R") && p.has("-L") {
+		if p.has("-L") {
 			j.following(fieldsOf(p.operands()), c.st, nil)
+		}
+	case "unzip":
+		if bad := j.file(Change, ".", c.st); bad != "" && !p.has("-l -v -t -Z -z -p") {
+			j.ask(nil, "%s", bad)
 		}
 	case "ln":
 		j.lnArgs(c, p)
@@ -483,7 +493,7 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 		return show(p.title()) + " is not known to take " + what
 	case roleTarget:
 		v, known := f.lit()
-		if spelled || known && simpleWord(v, "/%") && m.pattern != nil && m.open(p) {
+		if spelled || known && simpleWord(v, "/%") && m.pattern != nil && (m.open(p) || j.ruledTarget(m, p, v)) {
 			return ""
 		}
 		return "no rule names the target " + what
@@ -521,9 +531,13 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 		case roleURL:
 			bad = checkURL(s)
 		case roleSed:
-			bad = checkSed(s, func(p string) string { return j.file(Read, p, st) })
+			var runs []string
+			bad, runs = checkSed(s, func(p string) string { return j.file(Read, p, st) })
+			j.peekAt(runs, st)
 		case roleAwk:
-			bad = checkAwk(s)
+			if bad = checkAwk(s); bad != "" {
+				j.peekAt(runsOfAwk(s), st)
+			}
 		case roleJq:
 			bad = checkJq(s)
 		}
@@ -532,6 +546,24 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 		}
 	}
 	return ""
+}
+
+// ruledTarget reports whether another rule covers the target: with rules for
+// "make test" and "make build", make test build is covered.
+func (j *judge) ruledTarget(m *match, p *parsed, target string) bool {
+	want := append(append([]string{m.pattern.Words[0]}, p.sub...), target)
+	return slices.ContainsFunc(j.rules.Allow, func(r Pattern) bool { return !r.Exact && slices.Equal(r.Words, want) })
+}
+
+// peekAt lets denies see commands inside a program for sed or awk, which is
+// asked about anyway.
+func (j *judge) peekAt(runs []string, st *state) {
+	if len(j.rules.Deny) == 0 {
+		return
+	}
+	for _, text := range runs {
+		j.nested(text, syntax.LangPOSIX, st)
+	}
 }
 
 // paths judges what is done to the file that a field names.
@@ -549,6 +581,9 @@ func (j *judge) paths(op Op, f field, st *state, test bool) string {
 	}
 	for _, s := range f.alts {
 		if test {
+			if strings.HasPrefix(s, "@") {
+				return show(s) + " is a file of options"
+			}
 			s, _, _ = strings.Cut(s, "::")
 		}
 		if s == "-" && op == Read {

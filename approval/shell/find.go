@@ -292,20 +292,17 @@ func (j *judge) splits(s *search, st *state) string {
 		if strings.ContainsAny(root, " \t\n'\"\\") {
 			return show(root) + " is taken apart by xargs"
 		}
-		for queue := []string{absolute(st.cwds[0]+"/", root)}; len(queue) > 0; {
+		for queue := []folder{{absolute(st.cwds[0]+"/", root), false}}; len(queue) > 0; {
 			dir := queue[0]
 			queue = queue[1:]
-			names, ok := j.list(dir)
+			names, ok := j.list(dir.path)
 			if !ok {
 				return "the names below " + show(root) + " cannot all be looked at"
 			}
 			for _, e := range names {
-				odd := strings.ContainsAny(e.Name, " \t\n'\"\\\v\f\r")
+				odd := dir.odd || strings.ContainsAny(e.Name, " \t\n'\"\\\v\f\r")
 				if e.Dir {
-					if odd {
-						return "the name " + show(e.Name) + " is taken apart by xargs"
-					}
-					queue = append(queue, dir+"/"+e.Name)
+					queue = append(queue, folder{dir.path + "/" + e.Name, odd})
 				}
 				if odd && (accept == nil || accept(e.Name)) {
 					return "the name " + show(e.Name) + " is taken apart by xargs"
@@ -314,6 +311,12 @@ func (j *judge) splits(s *search, st *state) string {
 		}
 	}
 	return ""
+}
+
+// folder is a directory to be looked at; odd says that its name is taken apart.
+type folder struct {
+	path string
+	odd  bool
 }
 
 // source4xargs returns what a find before xargs finds, if that is all that

@@ -48,6 +48,10 @@ func (j *judge) matches(as []atom, st *state) ([]string, bool) {
 			if !ok {
 				return nil, false
 			}
+			if len(pat) > 0 && pat[0].lit && pat[0].r == '.' {
+				// Older versions of bash match these two as well.
+				names = append([]Entry{{Name: ".", Dir: true}, {Name: "..", Dir: true}}, names...)
+			}
 			for _, e := range names {
 				if !matchName(pat, e.Name) {
 					continue

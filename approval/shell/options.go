@@ -91,6 +91,10 @@ func (p *parsed) read(fields []field, i int) {
 			seen++
 		case !ended && known && s == "--":
 			ended = true
+			if p.prog.entry.After != nil {
+				p.after(fields, i+1)
+				return
+			}
 		case !ended && known && style == "single" && len(s) > 1 && s[0] == '-':
 			i = p.single(fields, i, s)
 			if p.module(fields, i) {
@@ -143,6 +147,16 @@ func (p *parsed) module(fields []field, i int) bool {
 	return true
 }
 
+// after reads what follows --, where a program hands words on to another.
+func (p *parsed) after(fields []field, i int) {
+	for ; i < len(fields); i++ {
+		s, known := fields[i].lit()
+		if !known || !slices.Contains(p.prog.entry.After, s) {
+			p.object(i, "", show(fields[i].show())+" after -- is not among what "+p.title()+" is known to hand on safely")
+		}
+	}
+}
+
 func (p *parsed) subcommand(fields []field, i int) {
 	s, known := fields[i].lit()
 	sub := p.prog.sub[s]
@@ -151,6 +165,7 @@ func (p *parsed) subcommand(fields []field, i int) {
 		p.sub, p.subs = append(p.sub, s), append(p.subs, i)
 		// The rest is kept for denies, which look at words.
 		for k := i + 1; k < len(fields); k++ {
+			p.object(k, "", "nothing is known of what "+p.title()+" does with further words")
 			a := arg{at: k, value: &fields[k]}
 			if s, ok := fields[k].lit(); ok && len(s) > 1 && s[0] == '-' {
 				a.name = s

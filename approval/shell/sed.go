@@ -5,7 +5,8 @@ import "strings"
 // checkSed reads a program for GNU sed and returns what speaks against running
 // it, or "". It knows the commands that print, edit and branch; what runs a
 // program or names a file is told, and so is all that it does not know.
-func checkSed(prog string, file func(string) string) string {
+// The commands that it would run are returned for denies to look at.
+func checkSed(prog string, file func(string) string) (bad string, runs []string) {
 	s := &sedReader{src: prog, file: file}
 	for s.bad == "" && s.pos < len(s.src) {
 		s.command()
@@ -13,7 +14,7 @@ func checkSed(prog string, file func(string) string) string {
 	if s.bad == "" && s.open != 0 {
 		s.fail("its braces do not match")
 	}
-	return s.bad
+	return s.bad, s.runs
 }
 
 type sedReader struct {
@@ -21,6 +22,7 @@ type sedReader struct {
 	pos  int
 	open int // braces
 	bad  string
+	runs []string // commands of e
 	file func(string) string
 }
 
@@ -114,6 +116,7 @@ func (s *sedReader) command() {
 		}
 		return
 	case 'e':
+		s.runs = append(s.runs, s.line())
 		s.fail("e runs a program")
 	case 'w', 'W':
 		s.fail("w writes a file")

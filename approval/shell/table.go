@@ -87,6 +87,7 @@ type entry struct {
 	Operands string
 	Without  string // options that take the first operand's place
 	Verbs    []string
+	After    []string // words that may follow --; nil if operands do
 	Insert   []string // words put after the subcommand when a rule allowed it
 	Why      string   // why it is asked about, if it always is
 

@@ -477,7 +477,7 @@ func print1(as []atom, ctx context) *syntax.Word {
 		case a.hole == nil && !a.quoted && raw(a.c):
 			flush()
 			w.Parts = append(w.Parts, &syntax.Lit{Value: string(a.c)})
-		case a.hole == nil && globbing && !a.quoted && (plain(string(a.c)) || a.c == '-'):
+		case a.hole == nil && globbing && !a.quoted && (plain(string(a.c)) || a.c == '-' || a.c == '=' && bare(as[0], '-')):
 			flush() // [a-z] and [[:alpha:]] lose their meaning in quotes
 			w.Parts = append(w.Parts, &syntax.Lit{Value: string(a.c)})
 		case a.hole == nil && !a.quoted && !whole && plain(string(a.c)) && i > 0 && as[i-1].hole != nil && as[i-1].hole.raw:

@@ -8,14 +8,14 @@ import (
 
 // wrap judges a program that runs another one: what it runs is judged by the
 // same rules. A rule for the wrapper never covers its payload.
-func (j *judge) wrap(c *call, prog *program) (ok, fail *state) {
-	p := parse(c.fields, prog)
+func (j *judge) wrap(c *call, root *program, p *parsed) (ok, fail *state) {
+	prog := p.prog // of the subcommand, if it is one that wraps
 	e := &prog.entry
 	if e.Special == "command" && p.has("-v -V") {
 		j.named(c, prog, &parsed{prog: prog, args: optionsOf(p), bad: p.bad})
 		return c.st, c.st
 	}
-	m := j.allowed(c, prog, p)
+	m := j.allowed(c, root, p)
 	if m == nil {
 		m = &match{missing: true}
 	}
@@ -30,7 +30,7 @@ func (j *judge) wrap(c *call, prog *program) (ok, fail *state) {
 		j.ask(nil, "no rule names %s", show(prog.name))
 	}
 	if e.Foreign {
-		j.ask(nil, "what %s runs does not run where these rules hold", show(prog.name))
+		j.ask(nil, "what %s runs does not run where these rules hold", show(p.title()))
 	}
 	if m.pattern != nil && j.res.Commands[c.idx].Pattern == nil {
 		j.res.Commands[c.idx].Pattern = m.pattern
@@ -44,11 +44,9 @@ func (j *judge) wrap(c *call, prog *program) (ok, fail *state) {
 	case "text": // the value of -c
 		for _, a := range p.args {
 			if a.opt != nil && a.name == "-c" && a.value != nil {
-				j.payloadText(c, *a.value, syntax.LangPOSIX, nil)
-				return c.st, c.st
+				j.payloadText(c, *a.value, syntax.LangPOSIX)
 			}
 		}
-		fallthroughArgv(j, c, operands, len(prog.operands), st)
 		return c.st, c.st
 	case "joined": // the rest, joined by blanks
 		n := min(len(prog.operands), len(operands))
@@ -69,7 +67,7 @@ func (j *judge) wrap(c *call, prog *program) (ok, fail *state) {
 		return c.st, c.st
 	case "first": // the first operand
 		if len(operands) > 0 {
-			j.payloadText(c, *operands[0].value, syntax.LangBash, nil)
+			j.payloadText(c, *operands[0].value, syntax.LangBash)
 		}
 		return c.st, c.st
 	case "values": // alias name=text
@@ -105,6 +103,25 @@ func (j *judge) wrap(c *call, prog *program) (ok, fail *state) {
 		j.xargs(c, p, operands, st)
 		return c.st, c.st
 	}
+	if e.Special == "env" {
+		for _, a := range p.args {
+			if a.name == "-S" && a.value != nil { // it is asked about; denies see its words
+				text, _ := a.value.lit()
+				j.nested(text, syntax.LangPOSIX, c.st)
+			}
+		}
+	}
+	if e.Special == "flock" && n+1 < len(operands) && (operands[n].value.is("-c") || operands[n].value.is("--command")) {
+		j.payloadText(c, *operands[n+1].value, syntax.LangPOSIX)
+		return c.st, c.st
+	}
+	if e.Why != "" && len(p.bad) > 0 {
+		// An option that is not known may take the next word: it is asked about,
+		// and denies look at the word behind it too.
+		for k := n + 1; k < min(n+3, len(operands)); k++ {
+			j.payload(c, c.fields[operands[k].at:], false, c.st)
+		}
+	}
 	if n >= len(operands) {
 		if e.Special == "env" && m.pattern != nil && m.pattern.Exact {
 			j.allow = true
@@ -129,14 +146,6 @@ func optionsOf(p *parsed) []arg {
 		}
 	}
 	return out
-}
-
-// fallthroughArgv judges the payload of a wrapper that takes text by an option
-// or else words.
-func fallthroughArgv(j *judge, c *call, operands []arg, n int, st *state) {
-	if n < len(operands) {
-		j.payload(c, c.fields[operands[n].at:], false, st)
-	}
 }
 
 // redirected reports whether a statement's output goes somewhere else.
@@ -166,7 +175,7 @@ func (j *judge) payload(c *call, fields []field, inBash bool, st *state) (ok, fa
 
 // payloadText judges a word that a shell reads as commands. If all of it can
 // be read, the word is replaced by what was read.
-func (j *judge) payloadText(c *call, f field, lang syntax.LangVariant, _ *state) {
+func (j *judge) payloadText(c *call, f field, lang syntax.LangVariant) {
 	text, known := f.lit()
 	if !known {
 		j.ask(nil, "what %s runs is known only when it runs", show(c.fields[0].show()))
@@ -187,6 +196,9 @@ func (j *judge) payloadText(c *call, f field, lang syntax.LangVariant, _ *state)
 		out, ok := printFile(file, lang)
 		if !ok {
 			out = "exit 126" // the outer text's check finds that it reads differently
+		}
+		if strings.Count(out, "\n") == 1 {
+			out = strings.TrimSuffix(out, "\n")
 		}
 		w.Parts = print1(quotedAtoms(out), inArgs).Parts
 	})
@@ -245,7 +257,7 @@ func (j *judge) shellCall(c *call, prog *program, p *parsed, m *match) {
 				f.alts = nil
 			}
 		}
-		j.payloadText(c, f, lang, nil)
+		j.payloadText(c, f, lang)
 		return
 	}
 	if len(operands) == 0 || p.has("-s") {
