@@ -33,7 +33,9 @@ func (h *Host) Close() error { return h.impl.close() }
 
 // Process is a tree. Its methods are safe for concurrent use.
 //
-// The files are the caller's to close; with TTY only Terminal is set. They
+// The files are the caller's to close, before Close: a terminal that stays open
+// can be found by the next tree of the same profile. With TTY only Terminal is
+// set. They
 // honour deadlines, and Close ends a blocked Read, as long as nobody calls
 // their Fd method: it makes them blocking. A terminal whose last user has gone
 // reads as EIO.
@@ -85,11 +87,13 @@ func (p *Process) Foreground() (int, error) { return p.impl.foreground() }
 // 4,096.
 func (p *Process) Members() ([]Member, error) { return p.impl.members() }
 
-// Hide hides further paths from the running tree, and hides again what the
-// profile hides where somebody outside has replaced a file: a file's cover goes
+// Refresh hides and protects further paths from the running tree, and once more
+// those of the profile that somebody outside has replaced: a file's guard goes
 // when the file does. Call it before each command of a session. It does nothing
-// under None, and in a weak sandbox, which sees no new files.
-func (p *Process) Hide(ctx context.Context, paths []string) error { return p.impl.hide(ctx, paths) }
+// under None and in a weak sandbox.
+func (p *Process) Refresh(ctx context.Context, hide, protect []string) error {
+	return p.impl.refresh(ctx, hide, protect)
+}
 
 // PortOpen tells whether somebody listens on the TCP port of the loopback
 // address, as the tree sees it.
@@ -121,7 +125,7 @@ type process interface {
 	resize(Size) error
 	foreground() (int, error)
 	members() ([]Member, error)
-	hide(context.Context, []string) error
+	refresh(ctx context.Context, hide, protect []string) error
 	portOpen(context.Context, uint16) (bool, error)
 	kill(context.Context, KillOptions) (Killed, error)
 	close() error

@@ -109,6 +109,9 @@ func (h *linuxHost) lease(ctx context.Context, setup wire.Setup) (r *reaper, use
 		}
 	}
 	r, err = h.newReaper(ctx, setup)
+	if errors.Is(err, ErrClosed) && ctx.Err() == nil {
+		r, err = h.newReaper(ctx, setup) // a zygote was killed; there is another now
+	}
 	if err != nil {
 		return nil, false, err
 	}

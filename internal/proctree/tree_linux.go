@@ -448,17 +448,17 @@ func (t *tree) foreground() (int, error) {
 	return group, nil
 }
 
-func (t *tree) hide(ctx context.Context, paths []string) error {
+func (t *tree) refresh(ctx context.Context, hide, protect []string) error {
 	if !t.r.boxed || t.over() {
 		return nil
 	}
-	f, err := t.r.ask(ctx, wire.Frame{Type: wire.TypeHide, Body: (&wire.Hide{Paths: paths}).Encode()})
+	f, err := t.r.ask(ctx, wire.Frame{Type: wire.TypeRefresh, Body: (&wire.Refresh{Hide: hide, Protect: protect}).Encode()})
 	if err != nil {
 		return err
 	}
 	defer f.CloseFiles()
 	var m wire.Refused
-	if f.Type != wire.TypeHidden || m.Decode(f.Body) != nil {
+	if f.Type != wire.TypeRefreshed || m.Decode(f.Body) != nil {
 		return wire.ErrFrame
 	}
 	if m.Errno != 0 {

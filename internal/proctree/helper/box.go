@@ -183,15 +183,7 @@ func (p place) mount(all []place) *boxError {
 			return &boxError{"directory " + p.path, err}
 		}
 	case placeProtect:
-		fd, err := copyTree(p.path, attrReadOnly|attrNoSuid)
-		if err == syscall.ENOENT || err == syscall.ENOTDIR || err == syscall.ELOOP {
-			return nil // nothing there; what a link leads to has a name of its own
-		}
-		if err != nil {
-			return &boxError{"protected path " + p.path, err}
-		}
-		defer syscall.Close(fd)
-		if err := moveTree(fd, p.path); err != nil {
+		if err := protectPath(p.path); err != nil {
 			return &boxError{"protected path " + p.path, err}
 		}
 	case placeHide:
@@ -209,6 +201,35 @@ func (p place) mount(all []place) *boxError {
 		}
 	}
 	return nil
+}
+
+// readOnlyMount is the flag of statfs.
+const readOnlyMount = 1
+
+// protectPath makes what path names read-only, if there is anything and it is
+// not yet. It follows no link: what one leads to has a name of its own.
+func protectPath(path string) error {
+	fd, err := openReal(path)
+	if err == syscall.ENOENT || err == syscall.ENOTDIR || err == syscall.ELOOP || err == syscall.EACCES {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	var fs syscall.Statfs_t
+	if err := syscall.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	if fs.Flags&readOnlyMount != 0 {
+		return nil
+	}
+	tree, err := copyTree(path, attrReadOnly|attrNoSuid)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(tree)
+	return moveTree(tree, path)
 }
 
 // cover hides what path names, if there is anything and it is not hidden yet.

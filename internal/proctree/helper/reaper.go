@@ -80,8 +80,8 @@ func (r *reaper) serve(f *wire.Frame) {
 		if gone := r.running(); gone != nil {
 			go r.killAll(gone)
 		}
-	case wire.TypeHide:
-		r.hide(f)
+	case wire.TypeRefresh:
+		r.refresh(f)
 	case wire.TypePort:
 		var p wire.Port
 		if p.Decode(f.Body) == nil {
@@ -159,9 +159,9 @@ func (r *reaper) start(f *wire.Frame) {
 		return
 	}
 	if r.boxed {
-		// The covers of a box that has been idle may have been moved away.
-		if err := r.box.cover(nil); err != nil {
-			r.refuse(wire.Refused{Op: "hidden path", Errno: errnoOf(err)})
+		// What was mounted on a file that somebody has replaced since is gone.
+		if err := r.box.refresh(nil, nil); err != nil {
+			r.refuse(wire.Refused{Op: "sandbox", Errno: errnoOf(err)})
 			return
 		}
 	}
@@ -347,21 +347,21 @@ func (r *reaper) hangup() {
 	}
 }
 
-// hide covers what the server knows to be secret by now.
-func (r *reaper) hide(f *wire.Frame) {
-	var h wire.Hide
-	answer := wire.Refused{Op: "hidden path"}
+// refresh hides and protects what the server knows of by now.
+func (r *reaper) refresh(f *wire.Frame) {
+	var m wire.Refresh
+	answer := wire.Refused{Op: "sandbox"}
 	switch {
-	case h.Decode(f.Body) != nil:
+	case m.Decode(f.Body) != nil:
 		answer.Errno = uint32(syscall.EPROTO)
 	case r.box == nil || !r.boxed:
 		answer.Errno = uint32(syscall.ENOTSUP)
 	default:
-		if err := r.box.cover(h.Paths); err != nil {
+		if err := r.box.refresh(m.Hide, m.Protect); err != nil {
 			answer.Errno = errnoOf(err)
 		}
 	}
-	r.send(wire.TypeHidden, answer.Encode())
+	r.send(wire.TypeRefreshed, answer.Encode())
 }
 
 // portTimeout bounds a connection to the loopback address: one that takes

@@ -18,7 +18,8 @@ type sandbox struct {
 	calls filter   // nil: no filter, and programs may gain rights
 	boxed bool
 	nice  int
-	hide  []string // what cover covers, in a box
+	// What is covered and read-only in a box.
+	hide, protect []string
 }
 
 // prepare does all that is done once and for all trees of a reaper, but for
@@ -66,6 +67,7 @@ func (sb *sandbox) box(s *wire.Setup, version int) string {
 	if err := buildBox(s); err != nil {
 		return err.reason()
 	}
+	sb.protect = s.Protect
 	for _, h := range s.Hide {
 		// A cover that leads to the workspace is not put twice.
 		if !slices.ContainsFunc(slices.Concat(s.Write, s.Read), func(w string) bool { return below(w, h) }) {
@@ -230,19 +232,22 @@ func (r *ruleset) readableBelow(dir string, hide []string, count *int) error {
 	return nil
 }
 
-// cover hides more paths, and again those whose cover went away: a file that
-// somebody outside replaces takes the cover along.
-func (sb *sandbox) cover(more []string) error {
-	for _, p := range more {
+// refresh hides and protects more paths, and those again whose mount went away:
+// a file that somebody outside replaces takes it along.
+func (sb *sandbox) refresh(hide, protect []string) error {
+	for _, p := range slices.Concat(hide, protect) {
 		if !canonical(p) {
 			return syscall.EINVAL
 		}
-		if !slices.Contains(sb.hide, p) {
-			sb.hide = append(sb.hide, p)
-		}
 	}
-	if len(sb.hide) > maxMounts {
+	sb.hide, sb.protect = union(sb.hide, hide), union(sb.protect, protect)
+	if len(sb.hide)+len(sb.protect) > maxMounts {
 		return syscall.E2BIG
+	}
+	for _, p := range sb.protect {
+		if err := protectPath(p); err != nil {
+			return err
+		}
 	}
 	for _, p := range sb.hide {
 		if err := cover(p); err != nil {
@@ -250,6 +255,15 @@ func (sb *sandbox) cover(more []string) error {
 		}
 	}
 	return nil
+}
+
+func union(a, b []string) []string {
+	for _, p := range b {
+		if !slices.Contains(a, p) {
+			a = append(a, p)
+		}
+	}
+	return a
 }
 
 // realPath returns what path leads to, without links.

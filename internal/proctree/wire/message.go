@@ -12,18 +12,18 @@ const (
 	// tree runs. The others while a tree runs.
 	TypeSetup
 	TypeStart
-	TypeHide // Hide; answered by TypeHidden
-	TypeEnd  // end the tree with SIGKILL
-	TypePort // Port; answered by TypePortState
+	TypeRefresh // Refresh; answered by TypeRefreshed
+	TypeEnd     // end the tree with SIGKILL
+	TypePort    // Port; answered by TypePortState
 
 	// Answers and events.
-	TypeSpawned // Spawned
-	TypeReady   // Ready
-	TypeRefused // Refused; to TypeSpawn, TypeSetup and TypeStart
-	TypeStarted // Started
-	TypeExited  // Exited
-	TypeGone    // no process of the tree is left
-	TypeHidden  // Refused with Errno 0 if all is well
+	TypeSpawned   // Spawned
+	TypeReady     // Ready
+	TypeRefused   // Refused; to TypeSpawn, TypeSetup and TypeStart
+	TypeStarted   // Started
+	TypeExited    // Exited
+	TypeGone      // no process of the tree is left
+	TypeRefreshed // Refused with Errno 0 if all is well
 	TypePortState
 )
 
@@ -103,8 +103,9 @@ type Exited struct {
 	User, System uint64 // nanoseconds
 }
 
-// Hide lists all that is to be hidden from now on.
-type Hide struct{ Paths []string }
+// Refresh lists what is to be hidden and protected from now on, beside what is
+// already.
+type Refresh struct{ Hide, Protect []string }
 
 // Port is a TCP port of the loopback address, as the tree sees it.
 type Port struct {
@@ -360,16 +361,17 @@ func (m *Exited) Decode(b []byte) error {
 }
 
 // Encode returns the body of m's frame.
-func (m *Hide) Encode() []byte {
+func (m *Refresh) Encode() []byte {
 	var e encoder
-	e.strings(m.Paths)
+	e.strings(m.Hide)
+	e.strings(m.Protect)
 	return e.b
 }
 
 // Decode reads a frame's body, and refuses anything but what Encode wrote.
-func (m *Hide) Decode(b []byte) error {
+func (m *Refresh) Decode(b []byte) error {
 	d := decoder{b: b}
-	*m = Hide{Paths: d.strings()}
+	*m = Refresh{Hide: d.strings(), Protect: d.strings()}
 	return d.end()
 }
 

@@ -1,0 +1,6 @@
+package proctree
+
+import "errors"
+
+// ForbidBox lets h find a system that refuses namespaces.
+func ForbidBox(h *Host) { h.impl.(*linuxHost).noBox = errors.New("refused for a test") }
