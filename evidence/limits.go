@@ -31,7 +31,9 @@ const (
 
 // clean bounds a text: redacted, valid UTF-8, not longer than limit.
 func (r *redactor) clean(s string, limit int) string {
-	return cut(r.text(s), limit)
+	s = r.text(s)
+	r.cut = r.cut || len(s) > limit
+	return cut(s, limit)
 }
 
 // cut shortens s to limit bytes. It is called with redacted text only, so that
@@ -82,6 +84,7 @@ func (r *redactor) arguments(raw json.RawMessage) json.RawMessage {
 	if len(p) <= maxArguments {
 		return p
 	}
+	r.cut = true
 	return encode(map[string]any{"cut": map[string]any{
 		"bytes": len(p), "digest": tool.DigestOf(p), "head": valid(string(p[:headArgs])),
 	}})
@@ -153,6 +156,7 @@ func jsonInside(s string) string {
 type intentRecord struct {
 	Intent
 	Redacted bool `json:"redacted,omitempty"`
+	Cut      bool `json:"cut,omitempty"` // the arguments are not whole
 }
 
 // eventRecord is the line of an event.
@@ -187,14 +191,14 @@ func (r *redactor) intent(in Intent, k *key) intentRecord {
 	in.Source = tool.Source(cut(string(in.Source), maxName))
 	in.Module, in.Definition = digest(in.Module), digest(in.Definition)
 	was := r.hit
-	r.hit = false
+	r.hit, r.cut = false, false
 	in.Arguments = r.arguments(in.Arguments)
 	in.Input = digest(in.Input)
 	if r.hit {
 		in.Input = k.keyed(in.Input)
 	}
 	r.hit = r.hit || was
-	return intentRecord{in, r.hit}
+	return intentRecord{in, r.hit, r.cut}
 }
 
 func (r *redactor) event(e Event, k *key) eventRecord {

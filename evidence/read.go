@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,23 +77,43 @@ func (r *Reader) Lines(from Cursor) iter.Seq2[*Line, error] {
 			yield(nil, err)
 			return
 		}
+		numbers = slices.DeleteFunc(numbers, func(n uint64) bool { return n < from.Segment })
+		limits := r.limits(numbers)
 		for _, n := range numbers {
-			if n < from.Segment {
-				continue
-			}
 			offset := int64(0)
 			if n == from.Segment {
 				offset = from.Offset
 			}
-			if !r.segment(n, offset, &from.Seq, yield) {
+			limit, ok := limits[n]
+			if !ok {
+				limit = math.MaxInt64
+			}
+			if !r.segment(n, offset, limit, &from.Seq, yield) {
 				return
 			}
 		}
 	}
 }
 
-// segment gives the lines of one segment with numbers over *last.
-func (r *Reader) segment(n uint64, offset int64, last *uint64, yield func(*Line, error) bool) bool {
+// limits are where the records of a segment end before the file does: the
+// first line of a later segment says so.
+func (r *Reader) limits(numbers []uint64) map[uint64]int64 {
+	m := map[uint64]int64{}
+	for _, n := range numbers {
+		l, ok := r.first(n)
+		var h segmentMembers
+		if ok && l.Type == typeSegment && json.Unmarshal(l.Raw, &h) == nil {
+			for _, s := range h.Skipped {
+				m[s.Segment] = s.Offset
+			}
+		}
+	}
+	return m
+}
+
+// segment gives the lines of one segment between two offsets with numbers over
+// *last.
+func (r *Reader) segment(n uint64, offset, limit int64, last *uint64, yield func(*Line, error) bool) bool {
 	f, err := os.OpenFile(filepath.Join(r.dir, segmentName(n)), os.O_RDONLY|openFlags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true // pruned meanwhile
@@ -101,10 +122,7 @@ func (r *Reader) segment(n uint64, offset int64, last *uint64, yield func(*Line,
 		return yield(nil, err)
 	}
 	defer f.Close()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return yield(nil, err)
-	}
-	br := bufio.NewReaderSize(f, 256<<10)
+	br := bufio.NewReaderSize(io.NewSectionReader(f, offset, limit-offset), 256<<10)
 	for {
 		p, size, err := readLine(br)
 		if err == io.EOF {
@@ -197,6 +215,7 @@ type Call struct {
 	Status   Status    `json:"status"`
 	Ended    time.Time `json:"ended,omitzero"` // when the last outcome was written
 	Redacted bool      `json:"redacted,omitempty"`
+	Cut      bool      `json:"cut,omitempty"` // the arguments are not whole: texts were too long
 
 	Intent  Intent        `json:"intent"`
 	Events  []CallEvent   `json:"events,omitempty"`
@@ -260,7 +279,7 @@ func (j *Joiner) Add(l *Line) (*Call, error) {
 		if err := decode(l, &rec); err != nil {
 			return nil, err
 		}
-		c.Intent, c.Redacted = rec.Intent, rec.Redacted
+		c.Intent, c.Redacted, c.Cut = rec.Intent, rec.Redacted, rec.Cut
 		j.open[l.Seq] = c
 	case typeEvent:
 		c := j.open[l.Of]
@@ -415,10 +434,10 @@ func (r *Reader) cursorBefore(since time.Time) Cursor {
 // first is the first line of a segment.
 func (r *Reader) first(n uint64) (l Line, ok bool) {
 	var last uint64
-	r.segment(n, 0, &last, func(p *Line, err error) bool {
+	r.segment(n, 0, maxLine+1, &last, func(p *Line, err error) bool {
 		if err == nil {
 			l, ok = *p, true
-			l.Raw = nil
+			l.Raw = slices.Clone(p.Raw)
 		}
 		return false
 	})

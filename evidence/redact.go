@@ -15,6 +15,7 @@ type redactor struct {
 	values []string // that were handed in, in all their spellings, longest first
 	short  []string // those too short to look for inside other text
 	hit    bool     // something was redacted
+	cut    bool     // something was longer than it may be
 }
 
 // minValue is the shortest value that is looked for inside longer texts. A

@@ -312,7 +312,7 @@ func TestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.WritesTotal != 5000 || c.PathsTotal != 5000 || c.HostsTotal != 5000 || c.EventsDropped != 1000-maxEvents || len(c.Events) != maxEvents+1 {
+	if !c.Cut || c.WritesTotal != 5000 || c.PathsTotal != 5000 || c.HostsTotal != 5000 || c.EventsDropped != 1000-maxEvents || len(c.Events) != maxEvents+1 {
 		t.Errorf("left out: %d writes, %d paths, %d hosts, %d events", c.WritesTotal, c.PathsTotal, c.HostsTotal, c.EventsDropped)
 	}
 }
