@@ -148,19 +148,34 @@ func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "a\"b\\c", "\x00\x1f\x7f\n\r\t", "ä€\U0001f600\u2028", "\xff\xc3", "\xed\xa0\x80"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, s string) {
-		p := guest.String(s).JSON()
-		var got string
-		if err := json.Unmarshal(p, &got); err != nil {
-			t.Fatalf("%q is written as %q: %v", s, p, err)
+	f.Fuzz(checkString)
+}
+
+func checkString(t *testing.T, s string) {
+	p := guest.String(s).JSON()
+	var got string
+	if err := json.Unmarshal(p, &got); err != nil {
+		t.Fatalf("%q is written as %q: %v", s, p, err)
+	}
+	if want := string([]rune(s)); got != want {
+		t.Fatalf("%q reads back as %q, want %q", s, got, want)
+	}
+	if n := guest.TextLen(s); n != len(p)-2 {
+		t.Fatalf("TextLen(%q) = %d, want %d", s, n, len(p)-2)
+	}
+}
+
+// TestStringByWords: eight bytes are looked at together, so every byte stands in
+// every place of them, alone and beside bytes that a borrow could confuse.
+func TestStringByWords(t *testing.T) {
+	for b := range 256 {
+		for at := range 17 {
+			for _, beside := range []string{"a", "!", " ", "#", "]", "\x7f"} {
+				s := strings.Repeat(beside, 17)
+				checkString(t, s[:at]+string([]byte{byte(b)})+s[at:])
+			}
 		}
-		if want := string([]rune(s)); got != want {
-			t.Fatalf("%q reads back as %q, want %q", s, got, want)
-		}
-		if n := guest.TextLen(s); n != len(p)-2 {
-			t.Fatalf("TextLen(%q) = %d, want %d", s, n, len(p)-2)
-		}
-	})
+	}
 }
 
 func TestNumbers(t *testing.T) {

@@ -104,7 +104,7 @@ const hexDigits = "0123456789abcdef"
 func appendString(buf []byte, s string) []byte {
 	buf = append(buf, '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := plainLen(s); i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
@@ -134,6 +134,7 @@ func appendString(buf []byte, s string) []byte {
 		}
 		i++
 		start = i
+		i += plainLen(s[i:])
 	}
 	return append(append(buf, s[start:]...), '"')
 }
@@ -142,7 +143,7 @@ func appendString(buf []byte, s string) []byte {
 // quotes. The limits on results are measured so.
 func TextLen(s string) int {
 	n := len(s)
-	for i := 0; i < len(s); {
+	for i := plainLen(s); i < len(s); {
 		c := s[i]
 		switch {
 		case c >= utf8.RuneSelf:
@@ -156,8 +157,33 @@ func TextLen(s string) int {
 			n++
 		case c < ' ':
 			n += 5
+		default:
+			i++
+			continue
 		}
 		i++
+		i += plainLen(s[i:])
 	}
 	return n
+}
+
+// plainLen returns how many bytes at the beginning of s stand for themselves
+// inside a JSON string: ASCII without controls, quote and backslash. It looks at
+// eight at once and stops at the first eight that hold another, so it may return
+// up to seven too few.
+func plainLen(s string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		p := s[i : i+8]
+		w := uint64(p[0]) | uint64(p[1])<<8 | uint64(p[2])<<16 | uint64(p[3])<<24 |
+			uint64(p[4])<<32 | uint64(p[5])<<40 | uint64(p[6])<<48 | uint64(p[7])<<56
+		quote, backslash := w^ones*'"', w^ones*'\\'
+		// A byte's top bit is set where it is too small, equal, or beyond ASCII; a
+		// borrow can set more of them, but only above one that is.
+		if ((w-ones*' ')&^w|(quote-ones)&^quote|(backslash-ones)&^backslash|w)&tops != 0 {
+			break
+		}
+	}
+	return i
 }

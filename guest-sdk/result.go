@@ -78,7 +78,11 @@ func (r Result) response() []byte {
 	if len(meta) > 0 {
 		out = append(out, F("_meta", Object(meta...)))
 	}
-	return Object(out...).JSON()
+	size := 1 << 10
+	for _, c := range r.Content {
+		size += len(c.Text) + len(c.Text)/8
+	}
+	return Object(out...).AppendJSON(make([]byte, 0, size))
 }
 
 const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -140,7 +140,11 @@ func (s *splitter) close() {
 
 // hasLoneCR reports whether lines end at a lone CR: the text has a CR and no
 // LF. It reads to the first LF, at most scanBytes.
-func hasLoneCR(s *source) (bool, error) {
+func (f *opened) hasLoneCR() (bool, error) {
+	if !f.enc.wide() && bytes.IndexByte(f.head, '\n') >= 0 {
+		return false, nil
+	}
+	s := f.newSource()
 	cr := false
 	for s.off < scanBytes {
 		p, err := s.next()
@@ -166,6 +170,9 @@ type shown struct {
 }
 
 func show(l line) shown {
+	if len(l.text) <= linePoints && int64(len(l.text)) == l.length && utf8.Valid(l.text) {
+		return shown{text: string(l.text), whole: true} // nearly every line
+	}
 	var out []byte
 	s := shown{}
 	i := 0

@@ -13,6 +13,9 @@ type opened struct {
 	path string // as it was asked for
 	info guest.Info
 	enc  encoding
+
+	head  []byte // of the file
+	whole bool   // head is all of it
 }
 
 func readOpen(c *guest.Call) (guest.Result, error) {
@@ -29,12 +32,13 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 	if err != nil && err != io.EOF {
 		return guest.Result{}, openError(path, err)
 	}
+	whole := err == io.EOF
 	head = head[:n]
 	info, err := c.Stat(path)
 	if err != nil {
 		return guest.Result{}, err
 	}
-	f := opened{call: c, path: path, info: info, enc: encodingOf(head)}
+	f := opened{call: c, path: path, info: info, enc: encodingOf(head), head: head, whole: whole}
 	if kind := binaryKind(head); kind != "" {
 		return guest.Result{}, f.notText(kind)
 	}
@@ -172,17 +176,19 @@ func (p *page) add(l line) {
 		return
 	}
 	s := show(l)
-	entry := itoa(l.number) + "\t" + s.text
+	number, end := itoa(l.number), "\n"
 	if !s.whole {
-		entry += " [line cut]"
+		end = " [line cut]\n"
 	}
-	entry += "\n"
-	n := guest.TextLen(entry)
+	n := len(number) + guest.TextLen("\t") + guest.TextLen(s.text) + guest.TextLen(end)
 	if p.size+n > openBytes-noticeRoom || p.first > 0 && l.number-p.first >= openLines {
 		p.full = true
 		return
 	}
-	p.text.WriteString(entry)
+	p.text.WriteString(number)
+	p.text.WriteByte('\t')
+	p.text.WriteString(s.text)
+	p.text.WriteString(end)
 	p.size += n
 	p.bad += s.bad
 	p.endings[l.ending]++
@@ -200,7 +206,8 @@ func (p *page) add(l line) {
 // what they are a part of, for the notice.
 func (f opened) showLines(first, last int64, about string) (guest.Result, error) {
 	var p page
-	loneCR, err := hasLoneCR(newSource(f.call, f.path, f.enc))
+	p.text.Grow(min(openBytes, len(f.head)*2))
+	loneCR, err := f.hasLoneCR()
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -210,7 +217,7 @@ func (f opened) showLines(first, last int64, about string) (guest.Result, error)
 		want = first + openLines
 	}
 	sp := splitter{first: first, last: want, loneCR: loneCR, each: p.add}
-	src := newSource(f.call, f.path, f.enc)
+	src := f.newSource()
 	ended := false
 	for src.off < scanBytes {
 		piece, err := src.next()

@@ -63,6 +63,38 @@ func TestReadOpen(t *testing.T) {
 	}
 }
 
+// TestReadOpenAroundTheSample: files that end just before, at and behind what is
+// read to tell text from binary, with every kind of line end in either part.
+func TestReadOpenAroundTheSample(t *testing.T) {
+	for _, size := range []int{sampleBytes - 1, sampleBytes, sampleBytes + 1, sampleBytes + 2, pieceBytes + 1} {
+		for _, end := range []string{"\n", "\r\n", "\r"} {
+			for _, tail := range []string{"", "z", "\n", "\r"} {
+				text := strings.Repeat("0123456"+end, size/(7+len(end))+1)[:size-len(tail)] + tail
+				h := guesttest.New()
+				h.Put("f", text)
+				split := "\n"
+				if !strings.Contains(text, "\n") {
+					split = "\r"
+				}
+				want := strings.SplitAfter(text, split)
+				if want[len(want)-1] == "" {
+					want = want[:len(want)-1]
+				}
+				n := len(want)
+				last := strings.TrimSuffix(want[n-1], split)
+				if len(last) < len(want[n-1]) && split == "\n" {
+					last = strings.TrimSuffix(last, "\r")
+				}
+				r := h.Call("read_open", args("path", "f", "selection", lines(n, n)))
+				got, _, _ := strings.Cut(r.Text(), "\n")
+				if r.Details()["total_lines"] != float64(n) || len(last) < 100 && got != fmt.Sprintf("%d\t%s", n, last) {
+					t.Errorf("%d bytes, lines end in %q, tail %q: got %q of %v lines; want %q of %d", size, end, tail, got, r.Details()["total_lines"], last, n)
+				}
+			}
+		}
+	}
+}
+
 func TestReadOpenRefuses(t *testing.T) {
 	h := guesttest.New()
 	h.Put("f", "a\nb\n")

@@ -77,10 +77,14 @@ func binaryKind(head []byte) string {
 	}
 	control := 0
 	for _, b := range head {
-		switch {
-		case b == 0:
+		if b >= ' ' && b != 0x7f {
+			continue // nearly every byte
+		}
+		switch b {
+		case 0:
 			return "binary data"
-		case b < ' ' && b != '\t' && b != '\n' && b != '\r' && b != '\f', b == 0x7f:
+		case '\t', '\n', '\r', '\f':
+		default:
 			control++
 		}
 	}
@@ -141,7 +145,9 @@ type source struct {
 	path string
 	enc  encoding
 
-	off  int64 // of the next byte to read
+	off  int64  // of the next byte to read
+	head []byte // all of the file, if it was read already
+	room int64  // for buf
 	buf  []byte
 	wide []byte // decoded piece of a UTF-16 file
 	odd  []byte // bytes of a UTF-16 file that wait for their partner
@@ -150,8 +156,16 @@ type source struct {
 
 const pieceBytes = 128 << 10
 
-func newSource(c *guest.Call, path string, enc encoding) *source {
-	return &source{call: c, path: path, enc: enc, off: int64(len(enc.mark())), buf: make([]byte, pieceBytes)}
+// newSource reads f from its beginning. If head is all of it, nothing is read
+// again. Each page of memory that a call touches is made as it was afterwards, so
+// a small file gets a small buffer, with room to see its end.
+func (f *opened) newSource() *source {
+	s := &source{call: f.call, path: f.path, enc: f.enc, off: int64(len(f.enc.mark())),
+		room: min(pieceBytes, max(sampleBytes, f.info.Size+1))}
+	if f.whole {
+		s.head = f.head[s.off:]
+	}
+	return s
 }
 
 // next returns the next piece, valid until next is called again; io.EOF after
@@ -160,20 +174,29 @@ func (s *source) next() ([]byte, error) {
 	if s.end {
 		return nil, io.EOF
 	}
-	n, err := s.call.ReadAt(s.path, s.buf, s.off)
-	s.off += int64(n)
-	if err == io.EOF {
+	piece := s.head
+	if piece != nil {
 		s.end = true
-	} else if err != nil {
-		return nil, err
+	} else {
+		if s.buf == nil {
+			s.buf = make([]byte, s.room)
+		}
+		n, err := s.call.ReadAt(s.path, s.buf, s.off)
+		if err == io.EOF {
+			s.end = true
+		} else if err != nil {
+			return nil, err
+		}
+		piece = s.buf[:n]
 	}
+	s.off += int64(len(piece))
 	if !s.enc.wide() {
-		if n == 0 {
+		if len(piece) == 0 {
 			return nil, io.EOF
 		}
-		return s.buf[:n], nil
+		return piece, nil
 	}
-	s.odd = append(s.odd, s.buf[:n]...)
+	s.odd = append(s.odd, piece...)
 	var used int
 	s.wide, used = decodeWide(s.wide[:0], s.odd, s.enc, s.end)
 	s.odd = append(s.odd[:0], s.odd[used:]...)
