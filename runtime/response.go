@@ -46,26 +46,94 @@ type block struct {
 // parseResponse reads what a guest answered. Fields that it does not know are
 // left out; what is not a result at all is a trap error.
 func parseResponse(p []byte) (tool.Result, error) {
-	if text, ok := plainText(p); ok {
-		return tool.Result{Content: []tool.Content{tool.Text(text)}}, nil
+	if r, ok := oneText(p); ok {
+		return r, nil
 	}
 	return parseAny(p)
 }
 
-// plainText reads the response of most short calls: one text without anything
-// that JSON escapes. Reading JSON takes as long as such a call.
-func plainText(p []byte) (string, bool) {
+// oneText reads the response of most calls: one text, and perhaps details. That
+// takes a third of the time of a reader for every JSON, which for a short call
+// is as much as the call. What it does not know it leaves to [parseAny].
+func oneText(p []byte) (r tool.Result, ok bool) {
 	p, begins := bytes.CutPrefix(p, []byte(`{"content":[{"type":"text","text":"`))
-	p, ends := bytes.CutSuffix(p, []byte(`"}]}`))
-	if !begins || !ends || !utf8.Valid(p) {
-		return "", false
+	if !begins {
+		return r, false
 	}
-	for _, c := range p {
-		if c < ' ' || c == '"' || c == '\\' {
-			return "", false
+	text, p, ok := cutText(p)
+	if !ok {
+		return r, false
+	}
+	r.Content = []tool.Content{tool.Text(text)}
+	if string(p) == "}]}" {
+		return r, true
+	}
+	p, begins = bytes.CutPrefix(p, []byte(`}],"_meta":{"wasmtools/details":`))
+	p, ends := bytes.CutSuffix(p, []byte("}}"))
+	// Unmarshal takes one value and nothing behind it, so p is all of the details.
+	return r, begins && ends && json.Unmarshal(p, &r.Details) == nil
+}
+
+// cutText reads the text of a JSON string whose first quote was passed, and
+// returns what stands behind the last one. Not ok are \u escapes, which texts
+// hardly have, and whatever is no JSON string in UTF-8.
+func cutText(p []byte) (text string, rest []byte, ok bool) {
+	end, escapes := 0, 0
+	for ; ; end++ {
+		if end >= len(p) || p[end] < ' ' {
+			return "", nil, false
+		}
+		if p[end] == '"' {
+			break
+		}
+		if p[end] == '\\' {
+			end++
+			escapes++
 		}
 	}
-	return string(p), true
+	p, rest = p[:end], p[end+1:]
+	if !utf8.Valid(p) {
+		return "", nil, false
+	}
+	if escapes == 0 {
+		return string(p), rest, true
+	}
+	var b strings.Builder
+	b.Grow(len(p) - escapes)
+	for {
+		i := bytes.IndexByte(p, '\\')
+		if i < 0 {
+			b.Write(p)
+			return b.String(), rest, true
+		}
+		b.Write(p[:i])
+		c := unescaped(p[i+1])
+		if c == 0 {
+			return "", nil, false
+		}
+		b.WriteByte(c)
+		p = p[i+2:]
+	}
+}
+
+// unescaped is the character that a backslash and c stand for; 0 if that takes
+// more than c, or is nothing.
+func unescaped(c byte) byte {
+	switch c {
+	case 'n':
+		return '\n'
+	case 't':
+		return '\t'
+	case 'r':
+		return '\r'
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case '"', '\\', '/':
+		return c
+	}
+	return 0
 }
 
 // parseAny reads every response.

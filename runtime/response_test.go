@@ -66,7 +66,9 @@ func TestParseResponseRefuses(t *testing.T) {
 func FuzzParseResponse(f *testing.F) {
 	f.Add([]byte(`{"content":[{"type":"text","text":"ok"}],"structuredContent":{"a":1},"isError":true,"_meta":{"wasmtools/code":"not_found","wasmtools/details":{"a":[1]}}}`))
 	f.Add([]byte(`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`))
+	f.Add([]byte(`{"content":[{"type":"text","text":"1\tone\n2\t\"two\"\n"}],"_meta":{"wasmtools/details":{"path":"a","next":null,"n":2}}}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
+		sameResponse(t, p)
 		before := bytes.Clone(p)
 		r, err := parseResponse(p)
 		if err != nil {
@@ -107,21 +109,40 @@ func FuzzDecodeEdits(f *testing.F) {
 	})
 }
 
-// TestPlainText compares the short way with the one for every response.
-func TestPlainText(t *testing.T) {
-	short := 0
-	for _, text := range []string{"", "a", "two words", "\u00e4 \u65e5\u672c", "a\"b", `a\nb`, `a\u0041`, "a\nb", "\xff", "a\x00", "\x7f", `"},{"type":"text","text":"b`, "\u2028"} {
-		p := []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
-		got, gotErr := parseResponse(p)
-		want, wantErr := parseAny(p)
-		if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
-			t.Errorf("parseResponse(%q) = %+v, %v; parseAny gives %+v, %v", p, got, gotErr, want, wantErr)
-		}
-		if _, ok := plainText(p); ok {
-			short++
-		}
+// sameResponse holds the short way against the one for every response; it reports
+// whether p went the short way.
+func sameResponse(t *testing.T, p []byte) bool {
+	t.Helper()
+	got, gotErr := parseResponse(p)
+	want, wantErr := parseAny(p)
+	if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
+		t.Errorf("parseResponse(%q) = %+v, %v; parseAny gives %+v, %v", p, got, gotErr, want, wantErr)
 	}
-	if short < 4 {
-		t.Errorf("only %d texts went the short way", short)
+	_, ok := oneText(p)
+	return ok
+}
+
+func TestOneText(t *testing.T) {
+	texts := map[string]bool{ // whether it can go the short way
+		"": true, "a": true, "two words": true, "\u00e4 \u65e5\u672c": true, "\x7f": true, "\u2028": true,
+		`a\nb\t\"c\\ \/\r\b\f`: true, `\\`: true, `\\\"`: true,
+		`a\u0041`: false, `\ud800`: false, "a\"b": false, "a\nb": false, "\xff": false, `\n` + "\xff": false, "a\x00": false, `\x`: false, `\`: false,
+		`\` + "\x00": false, `\` + "\n": false, `"},{"type":"text","text":"b`: false,
+	}
+	tails := map[string]bool{
+		`"}]}`: true, `"}],"_meta":{"wasmtools/details":{"a":[1,"x",null,{"b":2.5}]}}}`: true, `"}],"_meta":{"wasmtools/details":{}}}`: true,
+		`"}],"_meta":{"wasmtools/details":null}}`: true, `"}],"_meta":{"wasmtools/details":[1]}}`: false,
+		`"}],"_meta":{"wasmtools/details":{"a":1},"wasmtools/code":"x"}}`: false, `"}],"_meta":{"wasmtools/details":{"a":1}},"isError":true}`: false,
+		`"}],"_meta":{"wasmtools/details":{"a":1}}}}`: false, `"}],"_meta":{"wasmtools/details":{"a":1}}} `: false, `"}],"structuredContent":{}}`: false,
+		`"}],"isError":true}`: false, `"}]`: false, `"`: false, ``: false, `"}]}]}`: false,
+		`"}],"_meta":{"wasmtools/details":{"a":1}},"_meta":{"wasmtools/details":{"b":2}}}`: false,
+	}
+	for text, textShort := range texts {
+		for tail, tailShort := range tails {
+			p := []byte(`{"content":[{"type":"text","text":"` + text + tail)
+			if short := sameResponse(t, p); short != (textShort && tailShort) {
+				t.Errorf("%q went the short way: %v; want %v", p, short, textShort && tailShort)
+			}
+		}
 	}
 }
