@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 
@@ -44,8 +45,9 @@ func (c *commit) mayChange() error {
 // meanwhile, a HEAD beside a config or a name in a directory that moved, can have
 // turned a path into a protected one.
 func (c *commit) mightChange() error {
+	c.w.step("judge")
 	now := &view{w: c.w}
-	j, err := c.w.newJudge(c.ctx, c.set.Entries, now)
+	j, err := c.w.newJudge(context.WithoutCancel(c.ctx), c.set.Entries, now)
 	if err != nil {
 		return err
 	}

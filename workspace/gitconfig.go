@@ -74,9 +74,7 @@ func (p *configText) skipBlanks() {
 	}
 }
 
-func isBlank(c byte) bool {
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f'
-}
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 func isKeyStart(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 

@@ -222,7 +222,7 @@ func (j *judge) inside(where, from, to string) error {
 		return nil // it is no directory, or is gone: the commit will tell
 	}
 	defer d.close()
-	return j.insideDir(d, from, to, 0, [2]bool{})
+	return j.insideDir(d, from, to, 0, [2]bool{j.hits[from] != nil, j.hits[to] != nil})
 }
 
 // insideDir goes through one directory. whole says under which of the two paths
@@ -266,6 +266,9 @@ func (j *judge) insideDir(d dir, from, to string, depth int, whole [2]bool) erro
 		}
 	}
 	for _, n := range names {
+		if j.final.names[join(to, n.name)] != nil {
+			continue // the set itself says what stands there
+		}
 		if n.typ == "" {
 			if st, err := d.lstat(n.name); err == nil {
 				n.typ = st.typ
