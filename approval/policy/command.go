@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,8 +36,8 @@ func (j *judge) judgeCommand() {
 			continue // commands are only one of its criteria: see forbid
 		}
 		source := r.Ref().String()
-		for from[source] != nil {
-			source += "'"
+		if from[source] != nil {
+			source = fmt.Sprintf("%s, rule %d", source, i+1)
 		}
 		from[source] = r
 		list := &rules.Ask

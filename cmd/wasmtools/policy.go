@@ -35,7 +35,7 @@ asked. docs/policy.md tells the rest.`,
 		Args: noSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newPolicyCheck(), newPolicyTest(), newPolicyRules(), newPolicyRevoke(), newPolicyStarter())
+	c.AddCommand(newPolicyCheck(), newPolicyTest(), newPolicyRules(), newPolicyRevoke(), newPolicyStarter(), newPolicyExplain(), newPolicyReplay())
 	return c
 }
 

@@ -68,6 +68,7 @@ func (k *checker) close() error {
 	if k.rt != nil {
 		err = errors.Join(err, k.rt.Close())
 	}
+	k.flags.leave()
 	return err
 }
 

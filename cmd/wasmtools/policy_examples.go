@@ -172,12 +172,12 @@ func judgeExample(s config.Settings, name string, args json.RawMessage, tools ma
 		about = exampleTool{tool.Reads | tool.Writes | tool.Destroys | tool.Executes | tool.UsesNetwork, tool.Installed, false}
 	}
 	call := policy.Call{Tool: name, Source: about.source, Trusted: about.trusted, Effects: about.effects, Arguments: canonical}
-	call.Targets = exampleTargets(about.effects, canonical)
+	call.Targets = argumentTargets(about.effects, canonical)
 	return policy.Judge(s.Policy(), call, site), nil
 }
 
-// exampleTargets are the files that the arguments of one of our own tools name.
-func exampleTargets(effects tool.Effects, args json.RawMessage) []policy.Target {
+// argumentTargets are the files that the arguments of one of our own tools name.
+func argumentTargets(effects tool.Effects, args json.RawMessage) []policy.Target {
 	var a struct{ Path, Root, From, To string }
 	if json.Unmarshal(args, &a) != nil {
 		return nil
@@ -194,7 +194,7 @@ func exampleTargets(effects tool.Effects, args json.RawMessage) []policy.Target 
 		verb = policy.Write
 	}
 	add(verb, a.Path)
-	add(policy.Read, a.Root)
+	add(policy.Read, a.Root) // of a search
 	if writes {
 		add(policy.Delete, a.From)
 		add(policy.Write, a.To)
