@@ -24,12 +24,16 @@ const maxIdle = 8
 type linuxHost struct {
 	warm int
 
-	mu     sync.Mutex
-	closed bool
+	// births is held while a helper is started: a stuck start must not hold up
+	// those who need none.
+	births sync.Mutex
 	first  *zygote
 	ended  <-chan struct{} // of the first zygote's process
 	box    *zygote
 	noBox  error // why there is no box
+
+	mu     sync.Mutex
+	closed bool
 	idle   []*reaper
 	trees  map[*tree]bool
 }
@@ -97,16 +101,13 @@ func (h *linuxHost) begin(ctx context.Context, r *reaper, s Spec) (*Process, err
 // has been waiting.
 func (h *linuxHost) lease(ctx context.Context, setup wire.Setup) (r *reaper, used bool, err error) {
 	key := string(setup.Encode())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, false, ErrClosed
+	if r, err := h.waiting(key); r != nil || err != nil {
+		return r, true, err
 	}
-	for i := len(h.idle) - 1; i >= 0; i-- {
-		if r := h.idle[i]; r.key == key {
-			h.idle = slices.Delete(h.idle, i, i+1)
-			return r, true, nil
-		}
+	h.births.Lock()
+	defer h.births.Unlock()
+	if r, err := h.waiting(key); r != nil || err != nil { // while we waited
+		return r, true, err
 	}
 	r, err = h.newReaper(ctx, setup)
 	if errors.Is(err, ErrClosed) && ctx.Err() == nil {
@@ -117,6 +118,22 @@ func (h *linuxHost) lease(ctx context.Context, setup wire.Setup) (r *reaper, use
 	}
 	r.key = key
 	return r, false, nil
+}
+
+// waiting takes an idle reaper; nil if none is of that key.
+func (h *linuxHost) waiting(key string) (*reaper, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	for i := len(h.idle) - 1; i >= 0; i-- {
+		if r := h.idle[i]; r.key == key {
+			h.idle = slices.Delete(h.idle, i, i+1)
+			return r, nil
+		}
+	}
+	return nil, nil
 }
 
 // giveBack keeps an idle reaper, within limits, or lets it end.
@@ -140,8 +157,7 @@ func (h *linuxHost) giveBack(r *reaper) {
 	}
 }
 
-// newReaper starts a reaper and builds its sandbox. h.mu is held: starts that
-// find a waiting reaper are quick, and others are few.
+// newReaper starts a reaper and builds its sandbox. h.births is held.
 func (h *linuxHost) newReaper(ctx context.Context, setup wire.Setup) (*reaper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -240,7 +256,6 @@ func (h *linuxHost) close() error {
 	}
 	idle := h.idle
 	h.idle = nil
-	first, box, ended := h.first, h.box, h.ended
 	h.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeGrace)
@@ -256,15 +271,17 @@ func (h *linuxHost) close() error {
 	for _, r := range idle {
 		r.conn.Close()
 	}
-	if box != nil {
-		box.conn.Close()
+	h.births.Lock() // bounded, as each birth is
+	defer h.births.Unlock()
+	if h.box != nil {
+		h.box.conn.Close()
 	}
-	if first == nil {
+	if h.first == nil {
 		return nil
 	}
-	first.conn.Close()
+	h.first.conn.Close()
 	select {
-	case <-ended:
+	case <-h.ended:
 		return nil
 	case <-time.After(3 * time.Second):
 		return errors.New("proctree: the helper does not end")

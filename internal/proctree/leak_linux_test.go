@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package proctree_test
 
 import (
@@ -10,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,7 +74,7 @@ func newMarker() string {
 
 // count is what a leak would show in.
 type count struct {
-	goroutines, files, processes, terminals, groups int
+	goroutines, files, processes, terminals int
 }
 
 func take() count {
@@ -90,13 +93,23 @@ func take() count {
 			}
 		}
 	}
+	return c
+}
+
+// groupsOf lists the control groups that these helpers have made.
+func groupsOf(helpers []int) (groups []string) {
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "wasmtools-") {
-			c.groups++
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		if pid, ok := strings.CutPrefix(d.Name(), "wasmtools-"); ok {
+			if n, err := strconv.Atoi(pid); err == nil && slices.Contains(helpers, n) {
+				groups = append(groups, path)
+			}
 		}
 		return nil
 	})
-	return c
+	return groups
 }
 
 func pidsOf(l []walk.Process) (pids []int) {
@@ -106,12 +119,14 @@ func pidsOf(l []walk.Process) (pids []int) {
 	return pids
 }
 
-// settled takes counts until one is no more than most, or patience ends.
+func (c count) within(most count) bool {
+	return c.goroutines <= most.goroutines && c.files <= most.files && c.processes <= most.processes && c.terminals <= most.terminals
+}
+
+// settled takes counts until one is within most, or patience ends.
 func settled(most count) count {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		c := take()
-		if c.goroutines <= most.goroutines && c.files <= most.files && c.processes <= most.processes && c.terminals <= most.terminals && c.groups <= most.groups ||
-			time.Now().After(deadline) {
+		if c := take(); c.within(most) || time.Now().After(deadline) {
 			return c
 		}
 	}
@@ -135,6 +150,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	marker := newMarker()
 	var warm count
+	var helpers []int
 	for i := range starts {
 		s := script("/", clingers(marker))
 		s.Profile = profiles[i%len(profiles)]
@@ -162,6 +178,7 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Fatalf("start %d: only %d processes are marked", i, n)
 			}
 		}
+		helpers = append(helpers, pidsOf(helpersOf(walk.Descendants(os.Getpid(), false)))...)
 		out.Close()
 		if err := p.Close(); err != nil {
 			t.Fatalf("start %d: Close() = %v", i, err)
@@ -173,14 +190,17 @@ func TestNothingIsLeft(t *testing.T) {
 			warm = take()
 		}
 	}
-	if now := settled(warm); now.goroutines > warm.goroutines || now.files > warm.files || now.processes > warm.processes || now.terminals > warm.terminals {
+	if now := settled(warm); !now.within(warm) {
 		t.Errorf("after %d starts: %+v; after six there were %+v", starts, now, warm)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatalf("Close() = %v", err)
 	}
-	if now := settled(before); now != before {
+	if now := settled(before); !now.within(before) {
 		t.Errorf("in the end: %+v; at the start there were %+v", now, before)
+	}
+	if left := groupsOf(helpers); len(left) > 0 {
+		t.Errorf("control groups are left: %q", left)
 	}
 }
 
@@ -329,7 +349,6 @@ func TestServerIsKilled(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			groups := take().groups
 			marker := newMarker()
 			cmd := victim(t, marker)
 			if n := len(marked(t, marker)); n < 24 {
@@ -339,12 +358,16 @@ func TestServerIsKilled(t *testing.T) {
 			if n := len(helpersOf(all)); n != 6 { // a zygote, a box, four reapers
 				t.Fatalf("%d helpers in %+v", n, all)
 			}
+			helpersAll := helpersOf(all)
 			begin := time.Now()
 			c.kill(cmd.Process.Pid, all)
 			cmd.Wait()
 			allGone(t, marker, all, begin)
-			if now := settled(count{groups: groups, goroutines: 1e6, files: 1e6, processes: 1e6, terminals: 1e6}); now.groups > groups {
-				t.Errorf("%d control groups are left", now.groups-groups)
+			for len(groupsOf(pidsOf(helpersAll))) > 0 {
+				if time.Since(begin) > promise {
+					t.Fatalf("control groups are left: %q", groupsOf(pidsOf(helpersAll)))
+				}
+				time.Sleep(5 * time.Millisecond)
 			}
 		})
 	}

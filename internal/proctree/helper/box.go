@@ -37,6 +37,9 @@ const (
 // tmpSize bounds the private /tmp in memory, and /dev/shm.
 const tmpSize = "size=64m"
 
+// kernelFolders show root what concerns the whole machine.
+var kernelFolders = []string{"/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/fs/bpf", "/sys/firmware"}
+
 // maxMounts bounds how much a box covers and shows.
 const maxMounts = 4096
 
@@ -119,7 +122,7 @@ func buildBox(s *wire.Setup) *boxError {
 	for _, p := range s.Protect {
 		places = append(places, place{p, placeProtect, -1})
 	}
-	for _, p := range s.Hide {
+	for _, p := range slices.Concat(s.Hide, kernelFolders) {
 		places = append(places, place{p, placeHide, -1})
 	}
 	// What lies deeper is mounted later, so that it is not covered again.

@@ -32,6 +32,7 @@ type zygote struct {
 	mu      sync.Mutex
 	helpers map[int]bool
 	births  *sync.Cond // a helper was started: there is something to wait for
+	burials sync.WaitGroup
 }
 
 func runZygote(conn *wire.Conn, box bool) int {
@@ -177,11 +178,11 @@ func (z *zygote) reap() {
 		default:
 			z.mu.Lock()
 			helper := z.helpers[pid]
+			if helper {
+				z.burials.Go(func() { z.bury(pid) })
+			}
 			delete(z.helpers, pid)
 			z.mu.Unlock()
-			if helper {
-				go z.bury(pid)
-			}
 		}
 	}
 }
@@ -231,22 +232,24 @@ func (z *zygote) orphans() {
 // finish.
 func (z *zygote) end() {
 	deadline := time.Now().Add(hangupGrace)
-	for time.Now().Before(deadline) {
-		if len(walk.Descendants(os.Getpid(), false)) == 0 {
-			return
-		}
+	for time.Now().Before(deadline) && !z.alone() {
 		time.Sleep(5 * time.Millisecond)
 	}
-	for range 200 {
-		left := walk.Descendants(os.Getpid(), false)
-		if len(left) == 0 {
-			return
-		}
-		for _, p := range left {
+	for try := 0; try < 200 && !z.alone(); try++ {
+		for _, p := range walk.Descendants(os.Getpid(), false) {
 			walk.Signal(p, syscall.SIGKILL)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
+	z.burials.Wait()
+}
+
+// alone tells that no helper lives and nothing that one has left.
+func (z *zygote) alone() bool {
+	z.mu.Lock()
+	helpers := len(z.helpers)
+	z.mu.Unlock()
+	return helpers == 0 && len(walk.Descendants(os.Getpid(), false)) == 0
 }
 
 // raiseLoopback brings up the loopback device of an own network namespace.
