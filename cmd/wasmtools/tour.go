@@ -25,9 +25,10 @@ func newTour() *cobra.Command {
 		Use:   "tour [DIR]",
 		Short: "Make real calls on a scratch copy of a tree and show each result and time",
 		Long: `Make real calls on a scratch copy of a tree (the current directory by default) and
-show each with its result and time: reading, searching, editing, two attempts
-to leave the workspace, and a guest that loops for ever. Nothing outside the
-scratch copy is changed.`,
+show each with its result and time: reading, searching, editing with each change
+approved, an attempt to plant editor settings, two attempts to leave the workspace,
+and a guest that loops for ever; then what was recorded of it. Nothing outside
+the scratch copy is changed.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			dir := "."
@@ -64,11 +65,16 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
+	record, err := openTourRecord(scratch, tree)
+	if err != nil {
+		return err
+	}
+	defer record.log.Close()
 	d := userDirs()
 	rt, err := wasmtools.Open(ctx, wasmtools.Options{
-		Workspaces: []wasmtools.Workspace{{Dir: tree}},
+		Workspaces: []wasmtools.Workspace{{Dir: tree, Evidence: record.log}},
 		Modules:    []wasmtools.Module{{Code: guest}},
-		Approvers:  []approval.Approver{approval.Func(showAndAccept(w))},
+		Approvers:  []approval.Approver{approval.Func(showAndAnswer(w))},
 		StateDir:   d.state, CacheDir: d.cache, CompileChild: compileChild(), Notice: notice(c),
 	})
 	if err != nil {
@@ -89,6 +95,7 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		{"Read part of a file", "read_open", map[string]any{"path": sample.name, "selection": map[string]any{"lines": map[string]any{"start": 1, "end": 3}}}, ""},
 		{"Create a file: the change is shown, then made", "write_file", map[string]any{"path": sample.own + "/notes.txt", "content": "one\ntwo\nthree\n"}, ""},
 		{"Edit it: only the bytes that were named change", "replace_block", map[string]any{"path": sample.own + "/notes.txt", "old": "two", "new": "2"}, ""},
+		{"Try to plant settings that an editor would act on later", "write_file", map[string]any{"path": ".vscode/" + sample.own + ".json", "content": "{}\n"}, tool.Denied},
 		{"Try to leave the workspace by a path", "read_open", map[string]any{"path": "../outside/secret.txt"}, tool.OutsideRoot},
 		{"Try to leave it through a link that stands in the tree", "read_open", map[string]any{"path": sample.link + "/secret.txt"}, tool.OutsideRoot},
 		{"Run a stranger's guest that loops for ever", "loop_for_ever", map[string]any{}, tool.Timeout},
@@ -114,6 +121,10 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		}
 		fmt.Fprintf(w, "   %s, %s\n", verdict, roundTime(took))
 	}
+	fmt.Fprintf(w, "\nWhat was recorded of all this:\n")
+	if err := record.show(w); err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "\nYour tree was only read; the scratch copy is removed. %s in all.\n", roundTime(time.Since(began)))
 	if failed > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "error: %d stops did not end as they have to; wasmtools doctor may tell why\n", failed)
@@ -122,12 +133,16 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	return nil
 }
 
-// showAndAccept is the tour's approver: it prints what it is asked, as a person
-// would see it, and says yes.
-func showAndAccept(w io.Writer) func(approval.Request) approval.Decision {
+// showAndAnswer is the tour's approver: it prints what it is asked, as a person
+// would see it, and says yes to what is inside the tree and not protected.
+func showAndAnswer(w io.Writer) func(approval.Request) approval.Decision {
 	return func(r approval.Request) approval.Decision {
 		fmt.Fprintf(w, "   asked: may %s do exactly this?\n", r.Tool)
 		printIndented(w, r.Preview.Diff)
+		if r.InPerson {
+			fmt.Fprintf(w, "   the path is protected: %s\n   answered: no (the tour answers for you)\n", r.Asked.Why)
+			return approval.Decision{Verdict: approval.Deny, By: "the tour", Channel: "go", Reason: "protected paths stay as they are"}
+		}
 		fmt.Fprintln(w, "   answered: yes (the tour answers for you)")
 		return approval.Decision{Verdict: approval.Allow, By: "the tour", Channel: "go"}
 	}
