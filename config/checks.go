@@ -45,10 +45,20 @@ func checkDigest(s string) (text, hint string) {
 	return "", ""
 }
 
+// Bounds on globs. A matcher that reads braces while it matches takes time for
+// each way to read them.
+const (
+	maxListGlob = 1024 // bytes; as package workspace has it
+	maxSpelt    = 256  // globs without braces that one with braces stands for
+)
+
 // checkListGlob checks a glob of the lists of the workspace: relative, or a bare
 // name that fits in any folder.
 func checkListGlob(s string) (text, hint string) {
-	if strings.HasPrefix(s, "/") {
+	switch {
+	case len(s) > maxListGlob:
+		return fmt.Sprintf("a glob has %d bytes; at most %d are allowed", len(s), maxListGlob), ""
+	case strings.HasPrefix(s, "/"):
 		return fmt.Sprintf("%q begins with a slash", clip(s)), "write it relative to the workspace root; a name without a slash fits in every folder"
 	}
 	return checkRuleGlob(s)
@@ -64,6 +74,8 @@ func checkRuleGlob(s string) (text, hint string) {
 		return fmt.Sprintf("%q holds a control character", clip(s)), ""
 	case !doublestar.ValidatePattern(s):
 		return fmt.Sprintf("%q is no glob", clip(s)), "* and ? stay inside one folder, ** goes through folders, [a-z] and {a,b} choose, \\ takes one literally"
+	case spelt(s) > maxSpelt:
+		return fmt.Sprintf("the braces of %q stand for more than %d globs", clip(s), maxSpelt), "write several globs"
 	case strings.HasPrefix(s, "~"):
 		return fmt.Sprintf("%q: ~ is a name here, not the home folder", clip(s)), "write the real path"
 	}
@@ -76,6 +88,32 @@ func checkRuleGlob(s string) (text, hint string) {
 		}
 	}
 	return "", ""
+}
+
+// spelt counts the globs without braces that a valid glob stands for; anything
+// over maxSpelt is told as maxSpelt+1.
+func spelt(glob string) int {
+	type group struct{ before, here int } // of the alternatives before, and of this one
+	open := []group{{0, 1}}
+	for i := 0; i < len(glob); i++ {
+		last := &open[len(open)-1]
+		switch c := glob[i]; {
+		case c == '\\':
+			i++
+		case c == '{':
+			open = append(open, group{0, 1})
+		case c == ',' && len(open) > 1:
+			last.before, last.here = last.before+last.here, 1
+		case c == '}' && len(open) > 1:
+			n := last.before + last.here
+			open = open[:len(open)-1]
+			open[len(open)-1].here *= n
+		}
+		if top := open[len(open)-1]; top.before+top.here > maxSpelt {
+			return maxSpelt + 1
+		}
+	}
+	return open[0].here
 }
 
 func checkHost(s string) (text, hint string) {

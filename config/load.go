@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,23 +196,27 @@ func (r Restrictions) and(now Restrictions) Restrictions {
 	s = s.Tighten(Restrictions{
 		DenyRead: newRules(now.DenyRead, r.DenyRead), Protect: newRules(now.Protect, r.Protect), Limits: now.Limits,
 		Tools: Tools{
-			Remove: missing(now.Tools.Remove, r.Tools.Remove, func(a, b string) bool { return a == b }),
-			Only:   missing(now.Tools.Only, r.Tools.Only, slices.Equal),
+			Remove: missing(now.Tools.Remove, r.Tools.Remove, func(s string) string { return s }),
+			Only:   missing(now.Tools.Only, r.Tools.Only, func(list []string) string { return strings.Join(list, " ") }),
 		},
-		Rules: missing(now.Rules, r.Rules, func(a, b policy.Rule) bool { return a.TOML() == b.TOML() }),
+		Rules: missing(now.Rules, r.Rules, policy.Rule.TOML),
 	})
 	return Restrictions{DenyRead: s.Workspace.DenyRead, Protect: s.Workspace.Protect, Limits: s.Limits, Tools: s.Tools, Rules: s.Rules}
 }
 
 func newRules(now, before []workspace.Rule) []workspace.Rule {
-	return missing(now, before, func(a, b workspace.Rule) bool { return a.Glob == b.Glob })
+	return missing(now, before, func(r workspace.Rule) string { return r.Glob })
 }
 
 // missing is what of now is not in before.
-func missing[T any](now, before []T, same func(a, b T) bool) []T {
+func missing[T any](now, before []T, name func(T) string) []T {
+	have := make(map[string]bool, len(before))
+	for _, b := range before {
+		have[name(b)] = true
+	}
 	var out []T
 	for _, n := range now {
-		if !slices.ContainsFunc(before, func(b T) bool { return same(b, n) }) {
+		if !have[name(n)] {
 			out = append(out, n)
 		}
 	}

@@ -171,6 +171,8 @@ func TestFaults(t *testing.T) {
 		{"[workspace]\nprotect = ['/etc']\n", `f:2:12: workspace.protect: "/etc" begins with a slash`},
 		{"[workspace]\nprotect = [3]\n", "f:2:12: workspace.protect: a text, or a list of texts must stand here, not 3"},
 		{"[workspace]\nprotect = ['a[']\n", `f:2:12: workspace.protect: "a[" is no glob`},
+		{"[workspace]\nprotect = ['" + strings.Repeat("a", 2000) + "']\n", "f:2:12: workspace.protect: a glob has 2000 bytes; at most 1024 are allowed"},
+		{"[[rules]]\nverdict = 'deny'\npaths = ['" + strings.Repeat("{a,a}", 9) + "']\n", `f:3:10: rules.paths: the braces of "`},
 		{"[limits]\nmemory_mib = 0\n", "f:2:14: limits.memory_mib is 0; it can be from 1 to 1024"},
 		{"[limits]\nmemory_mib = 2.5\n", "f:2:14: limits.memory_mib: a whole number must stand here, not 2.5"},
 		{"[mcp]\ncontext_window = 99999999999\n", "f:2:18: mcp.context_window is 99999999999; it can be from 1000 to 100000000"},
@@ -275,6 +277,17 @@ func TestClosedList(t *testing.T) {
 	}
 	if w := r.DenyRead[0].Where; w != "the workspace's wasmtools.toml:2" {
 		t.Errorf("a model is told of %q, want no path of the host", w)
+	}
+}
+
+func TestSpelt(t *testing.T) {
+	for glob, want := range map[string]int{
+		"a": 1, "{a,b}": 2, "{a,b}{c,d,e}": 6, "{a,{b,c}}": 3, "{a,{b,c}{d,e}}x{f,}": 10, `\{a,b}`: 1, "{a}": 1, "a,b": 1,
+		strings.Repeat("{a,b}", 8): 256, strings.Repeat("{a,b}", 9): 257, strings.Repeat("{a,b}", 200): 257, "{" + strings.Repeat(",", 300) + "}": 257,
+	} {
+		if got := spelt(glob); got != want {
+			t.Errorf("spelt(%.40q) = %d, want %d", glob, got, want)
+		}
 	}
 }
 

@@ -312,7 +312,7 @@ func pastHosts(call *evidence.Call) []string {
 
 // line is p as one line of a list.
 func (p past) line() string {
-	head := fmt.Sprintf("%-8s  %s  %-16s  ", p.ID, p.At.UTC().Format("2006-01-02 15:04:05"), tool.QuotePath(p.Tool))
+	head := fmt.Sprintf("%-8s  %s  %-16s  ", p.ID, p.At.UTC().Format(time.RFC3339), tool.QuotePath(p.Tool))
 	switch {
 	case p.Then == "":
 		return head + "not judged: " + p.NotJudged
