@@ -46,7 +46,7 @@ func parseStat(b []byte) (p Process, ok bool) {
 			end = i
 		}
 	}
-	if open < 2 || end < open || end+2 >= len(b) {
+	if open < 2 || end < open || end+2 >= len(b) || b[open-1] != ' ' || b[end+1] != ' ' {
 		return p, false
 	}
 	if p.Pid, ok = number(b[:open-1]); !ok {
@@ -64,7 +64,7 @@ func parseStat(b []byte) (p Process, ok bool) {
 		field++
 		switch field {
 		case 3:
-			if len(word) != 1 {
+			if len(word) != 1 || word[0] < 'A' || word[0] > 'z' {
 				return p, false
 			}
 			p.State = word[0]
