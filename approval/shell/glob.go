@@ -9,9 +9,10 @@ import (
 
 // Bounds on what one text may make Judge look at on disk.
 const (
-	maxMatches = 512  // file names that one pattern becomes
-	maxList    = 4096 // names in one directory
-	maxLooks   = 8192 // questions to the file system per text
+	maxMatches = 512     // file names that one pattern becomes
+	maxList    = 4096    // names in one directory
+	maxLooks   = 8192    // questions to the file system per text
+	maxNames   = 1 << 17 // names that are looked at per text, each time that one is
 )
 
 // matches expands a word with a glob pattern as bash would in st's directory.
@@ -118,11 +119,22 @@ func (j *judge) list(dir string) ([]Entry, bool) {
 	if kind != Directory {
 		return nil, kind == Missing
 	}
-	if j.looks++; j.looks > maxLooks {
-		return nil, false
+	l, seen := j.listed[real]
+	if !seen {
+		if j.looks++; j.looks > maxLooks {
+			return nil, false
+		}
+		names, more, err := j.fs.List(real, maxList)
+		l = listed{names, err == nil && !more}
+		j.listed[real] = l
 	}
-	names, more, err := j.fs.List(real, maxList)
-	return names, err == nil && !more
+	j.names += len(l.names) + 1
+	return l.names, l.ok && j.names <= maxNames
+}
+
+type listed struct {
+	names []Entry
+	ok    bool
 }
 
 // rune1 is one element of a glob pattern.

@@ -12,8 +12,7 @@ import (
 // Bounds on one text. What goes beyond them is asked about.
 const (
 	// MaxText is how long a text may be: what is longer is no command that
-	// somebody reads before agreeing. The parser needs half a second for the
-	// worst text of this size.
+	// somebody reads before agreeing.
 	MaxText = 64 << 10
 
 	maxDepth    = 200 // statements within statements
@@ -58,13 +57,15 @@ type judge struct {
 	walked   map[string]string
 	noted    map[File]bool
 	programs map[string]string
+	listed   map[string]listed
 	looks    int
+	names    int
 }
 
 func judgeText(text string, site Site, rules Rules) Result {
 	j := &judge{
 		site: site, rules: rules, fs: site.FS, cmd: -1,
-		resolved: map[string]resolved{}, walked: map[string]string{}, noted: map[File]bool{}, programs: map[string]string{},
+		resolved: map[string]resolved{}, walked: map[string]string{}, noted: map[File]bool{}, programs: map[string]string{}, listed: map[string]listed{},
 	}
 	if j.fs == nil {
 		j.fs = NoFS{}
@@ -110,6 +111,10 @@ func (j *judge) text(text string, lang syntax.LangVariant, st *state) *syntax.Fi
 		j.ask(nil, "the text is longer than %d bytes", MaxText)
 		return nil
 	}
+	if brackets(text) > maxBrackets {
+		j.ask(nil, "the text holds more than %d brackets", maxBrackets)
+		return nil
+	}
 	whole := true
 	object := func(format string, args ...any) {
 		whole = false
@@ -119,27 +124,19 @@ func (j *judge) text(text string, lang syntax.LangVariant, st *state) *syntax.Fi
 		object("%s", bad)
 	}
 	// The first tree holds comments and is only looked at as text.
-	if file, err := parser(lang, true).Parse(strings.NewReader(text), ""); err == nil {
-		for _, bad := range spans(text, file) {
+	if commented := parseWhole(text, lang); commented != nil {
+		for _, bad := range spans(text, commented) {
 			object("%s", bad)
 		}
 	}
 	outer := j.src
 	j.src = text
 	defer func() { j.src = outer }()
-	file := &syntax.File{}
-	// Statement by statement, so that a deny is found before a fault.
-	cur := st
-	for s, err := range parser(lang, false).StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			object("bash cannot parse it: %s", faultOf(err))
-			break
-		}
-		file.Stmts = append(file.Stmts, s)
-		ok, fail := j.stmt(s, cur)
-		if next := join(ok, fail); next != nil {
-			cur = next
-		}
+	list, fault := parse1(text, lang)
+	file := &syntax.File{Stmts: list}
+	j.stmts(list, st) // those before a fault too, so that a deny is found
+	if fault != "" {
+		object("bash cannot parse it: %s", fault)
 	}
 	if !whole {
 		return nil
@@ -151,13 +148,37 @@ func parser(lang syntax.LangVariant, comments bool) *syntax.Parser {
 	return syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(comments))
 }
 
-// faultOf takes the position's number format out of a parser's message.
-func faultOf(err error) string {
-	s := err.Error()
-	if len(s) > 200 {
-		s = s[:200]
+// parse1 parses a text as far as it goes, and says what stopped it.
+func parse1(text string, lang syntax.LangVariant) (list []*syntax.Stmt, fault string) {
+	defer recovered(&fault)
+	// The library's iterator must not be left early: it goes on and panics.
+	for s, err := range parser(lang, false).StmtsSeq(strings.NewReader(text)) {
+		if err != nil && fault == "" {
+			fault = cut(err.Error())
+		}
+		if fault == "" {
+			list = append(list, s)
+		}
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return list, fault
+}
+
+// parseWhole parses a text with its comments; it returns nil if it cannot.
+func parseWhole(text string, lang syntax.LangVariant) (file *syntax.File) {
+	var fault string
+	defer recovered(&fault)
+	if f, err := parser(lang, true).Parse(strings.NewReader(text), ""); err == nil {
+		file = f
+	}
+	return file
+}
+
+// recovered turns a panic of the parser's into a fault: a text from a stranger
+// is no place to find one.
+func recovered(fault *string) {
+	if r := recover(); r != nil {
+		*fault = "the parser failed"
+	}
 }
 
 // ask records a reason to ask.

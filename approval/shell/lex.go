@@ -26,10 +26,15 @@ func odd(text string) string {
 	if strings.HasSuffix(text, `\`) {
 		return "the text ends in a backslash"
 	}
-	if strings.Count(text, "(")+strings.Count(text, "{")+strings.Count(text, "[") > MaxText/8 {
-		return "the text holds too many brackets"
-	}
 	return ""
+}
+
+// maxBrackets bounds what can be nested, before the parser meets it: its time
+// grows with the square of the depth.
+const maxBrackets = 4096
+
+func brackets(text string) int {
+	return strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "[")
 }
 
 // spans finds constructs that the parser and bash are known to read
