@@ -26,6 +26,12 @@ type Anchor struct {
 	Sig       string    `json:"sig"`
 }
 
+// Sign signs everything that was recorded so far, and flushes it.
+func (l *Log) Sign() error {
+	_, err := l.Anchor()
+	return err
+}
+
 // Anchor signs where the record stands, in the record and in what it returns.
 func (l *Log) Anchor() (Anchor, error) {
 	l.mu.Lock()

@@ -90,12 +90,12 @@ func VerifyExport(r io.Reader, public string, anchors []Anchor) (Report, error) 
 		}
 		expect := at.seq + 1
 		if lost := one.header.Lost; lost != nil && lost.From == expect && lost.To+1 == l.seq {
-			rep.note(Fault{Kind: whyPower, Segment: "export", Line: n, Seq: l.seq, Text: fmt.Sprintf("records %d to %d were not flushed when the machine stopped", lost.From, lost.To)})
+			rep.note(Fault{Kind: whyPower, Segment: "export", Line: n, Seq: l.seq, Text: records(lost.From, lost.To, "was", "were") + " not flushed when the machine stopped"})
 			expect = l.seq
 		}
 		switch {
 		case l.seq > expect:
-			fault(Missing, l.seq, "records %d to %d are missing", expect, l.seq-1)
+			fault(Missing, l.seq, "%s", records(expect, l.seq-1, "is missing", "are missing"))
 		case l.seq < expect:
 			fault(Reordered, l.seq, "record %d stands where %d should", l.seq, expect)
 			continue
@@ -139,7 +139,7 @@ func VerifyExport(r io.Reader, public string, anchors []Anchor) (Report, error) 
 		if explained {
 			rep.Pruned = start.first.seq - 1
 		} else {
-			rep.fault(Fault{Kind: Missing, Segment: "export", Line: 1, Seq: start.first.seq, Text: fmt.Sprintf("nothing signed explains why records 1 to %d are missing", start.first.seq-1)})
+			rep.fault(Fault{Kind: Missing, Segment: "export", Line: 1, Seq: start.first.seq, Text: "nothing signed explains why " + records(1, start.first.seq-1, "is missing", "are missing")})
 		}
 	}
 	switch {

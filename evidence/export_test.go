@@ -53,6 +53,9 @@ func TestExport(t *testing.T) {
 	ls := lines(text)
 	done := 0
 	for i := range ls {
+		if i%9 != 0 && i+3 < len(ls) {
+			continue
+		}
 		for name, edit := range edits {
 			if strings.Contains(name, "code") || (strings.HasPrefix(name, "cut") || name == "remove") && i+1 == len(ls) {
 				continue // the code is for who has the key; a cut at the end is for an anchor

@@ -262,11 +262,11 @@ func TestTamperingWithFiles(t *testing.T) {
 		want   string
 	}{
 		"remove the first":            {func(d string) error { return os.Remove(seg(d, 1)) }, "records 1 to"},
-		"remove the second":           {func(d string) error { return os.Remove(seg(d, 2)) }, "are missing"},
-		"remove the last":             {func(d string) error { return os.Remove(seg(d, last)) }, "are missing"},
-		"remove all":                  {func(d string) error { return removeAll(d, numbers) }, "are missing"},
-		"empty the last":              {func(d string) error { return os.Truncate(seg(d, last), 0) }, "are missing"},
-		"empty the second":            {func(d string) error { return os.Truncate(seg(d, 2), 0) }, "are missing"},
+		"remove the second":           {func(d string) error { return os.Remove(seg(d, 2)) }, "missing"},
+		"remove the last":             {func(d string) error { return os.Remove(seg(d, last)) }, "missing"},
+		"remove all":                  {func(d string) error { return removeAll(d, numbers) }, "missing"},
+		"empty the last":              {func(d string) error { return os.Truncate(seg(d, last), 0) }, "missing"},
+		"empty the second":            {func(d string) error { return os.Truncate(seg(d, 2), 0) }, "missing"},
 		"exchange two":                {func(d string) error { return exchange(seg(d, 2), seg(d, 3)) }, "says that it is segment"},
 		"give the last another name":  {func(d string) error { return os.Rename(seg(d, last), seg(d, last+1)) }, "says that it is segment"},
 		"a copy after the last":       {func(d string) error { return copyFile(seg(d, 2), seg(d, last+1)) }, "begins with record"},

@@ -127,7 +127,7 @@ func (c *segmentCheck) run(path string, limit int64, ch *chain) error {
 			prev = [2]sum{l.hash, ch.next(&prev[0], l.body)}
 			expect++
 		case l.seq > expect && vouched:
-			fault(Missing, l.seq, "records %d to %d are missing", expect, l.seq-1)
+			fault(Missing, l.seq, "%s", records(expect, l.seq-1, "is missing", "are missing"))
 			c.take(&l, end)
 			prev, expect = [2]sum{l.hash, l.hash}, l.seq+1
 		case l.seq > expect:
