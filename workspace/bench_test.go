@@ -89,11 +89,15 @@ func BenchmarkWrite4K(b *testing.B) {
 		opts Options
 	}{
 		{"nosync", Options{NoSync: true}},
+		{"nosync,repository", Options{NoSync: true}},
 		{"nosync,locks", Options{NoSync: true, StateDir: b.TempDir()}},
 		{"sync", Options{}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			x := benchBox(b, c.opts)
+			if strings.HasSuffix(c.name, "repository") {
+				x.build(".git/HEAD = x", ".git/objects/", ".git/refs/", ".git/config = [core]\n\tbare = false\n")
+			}
 			ctx := b.Context()
 			for i := 0; b.Loop(); i++ {
 				o := x.overlay()

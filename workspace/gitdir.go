@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -120,10 +121,17 @@ type gitFinder struct {
 	files  int // read for the repository at hand
 	all    int
 
-	global []setting // of the user and the system, read once
-	home   string
-	loaded bool
+	shared *gitShared
 }
+
+// gitShared is what several finders need read once only.
+type gitShared struct {
+	global []setting // of the user and of the system
+	loaded bool
+	home   string
+}
+
+func newGitFinder(v *view) *gitFinder { return &gitFinder{v: v, shared: new(gitShared)} }
 
 // at is a place on the host: canonical below the root, else an absolute path.
 type at struct {
@@ -139,10 +147,11 @@ func (g *gitFinder) locate(base at, path string) (at, bool) {
 	}
 	path = filepath.FromSlash(path)
 	if rest, ok := strings.CutPrefix(path, "~"+string(filepath.Separator)); ok {
-		if g.homeDir() == "" {
+		home := g.homeDir()
+		if home == "" {
 			return at{}, false
 		}
-		path = filepath.Join(g.home, rest)
+		path = filepath.Join(home, rest)
 	}
 	if !filepath.IsAbs(path) {
 		if base.in {
@@ -244,12 +253,12 @@ func (v *view) readStart(path string, most int) []byte {
 	if n != nil && n.typ == "" || !onDisk {
 		return nil
 	}
-	f, _, err := v.w.openFile(disk)
+	f, st, err := v.w.openFile(disk)
 	if err != nil {
 		return nil
 	}
 	defer f.close()
-	buf := make([]byte, most)
+	buf := make([]byte, min(st.size, int64(most)))
 	got, err := f.readAt(buf, 0)
 	if err != nil && err != io.EOF {
 		return nil
@@ -269,10 +278,11 @@ func hostStart(path string, most int) []byte {
 		return nil
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
 		return nil
 	}
-	buf := make([]byte, most)
+	buf := make([]byte, min(fi.Size(), int64(most)))
 	n, err := io.ReadFull(f, buf)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil
@@ -424,18 +434,18 @@ func (g *gitFinder) config(file at, depth int) []setting {
 }
 
 func (g *gitFinder) homeDir() string {
-	if g.home == "" {
-		g.home, _ = os.UserHomeDir()
+	if g.shared.home == "" {
+		g.shared.home, _ = os.UserHomeDir()
 	}
-	return g.home
+	return g.shared.home
 }
 
 // globals reads the settings of the user and of the system.
 func (g *gitFinder) globals() []setting {
-	if g.loaded {
-		return g.global
+	if g.shared.loaded {
+		return g.shared.global
 	}
-	g.loaded = true
+	g.shared.loaded = true
 	var files []string
 	if f := os.Getenv("GIT_CONFIG_GLOBAL"); f != "" {
 		files = append(files, f)
@@ -452,12 +462,12 @@ func (g *gitFinder) globals() []setting {
 		files = append(files, "/etc/gitconfig")
 	}
 	for _, f := range files {
-		if filepath.IsAbs(f) {
-			g.global = append(g.global, g.config(g.settle(filepath.Clean(f)), 0)...)
+		if _, err := os.Lstat(f); err == nil && filepath.IsAbs(f) {
+			g.shared.global = append(g.shared.global, g.config(g.settle(filepath.Clean(f)), 0)...)
 		}
 	}
-	g.global = g.global[:len(g.global):len(g.global)]
-	return g.global
+	g.shared.global = slices.Clip(g.shared.global)
+	return g.shared.global
 }
 
 // above looks for the repository that the whole workspace lies in.

@@ -70,6 +70,7 @@ type judge struct {
 	before, after *view
 	final         *view // whose names are where the set leaves things; after, unless that is the disk
 	places        []gitPlace
+	finder        *gitFinder
 	git           map[gitKey]bool
 	hits          map[string]*Rule
 	trees         map[string]bool // directories that go as a whole
@@ -90,31 +91,30 @@ func (w *Workspace) newJudge(ctx context.Context, entries []tool.Write, after *v
 	}
 	j := &judge{w: w, ctx: ctx, entries: entries, before: &view{w: w}, after: after, final: after,
 		places: s.places[:len(s.places):len(s.places)], git: map[gitKey]bool{}, hits: map[string]*Rule{}, trees: map[string]bool{}}
-	now := gitFinder{v: j.before}
-	now.above()
-	finders := []*gitFinder{&now}
-	if len(after.names) > 0 {
-		finders = append(finders, &gitFinder{v: after})
-	}
-	for _, g := range finders {
-		g.global, g.loaded = now.globals(), true
-		g.work(at{true, "."})
-		for i := range entries {
-			for _, p := range []string{entries[i].Path, entries[i].From} {
-				for p != "" && p != "." {
-					if p, _ = split(p); g.seen[g.abs(at{true, p})] {
-						break
-					}
-					g.work(at{true, p})
+	j.finder = newGitFinder(j.before)
+	j.finder.above()
+	j.findPlaces(j.finder)
+	return j, nil
+}
+
+// findPlaces looks for repositories in the directories on the way to what the set
+// changes.
+func (j *judge) findPlaces(g *gitFinder) {
+	g.work(at{true, "."})
+	for i := range j.entries {
+		for _, p := range []string{j.entries[i].Path, j.entries[i].From} {
+			for p != "" && p != "." {
+				if p, _ = split(p); g.seen[g.abs(at{true, p})] {
+					break
 				}
+				g.work(at{true, p})
 			}
 		}
-		if g.v.looksLikeGit(".") {
-			g.repository(at{true, "."}, at{true, "."})
-		}
-		j.places = append(j.places, g.finish()...)
 	}
-	return j, nil
+	if g.v.looksLikeGit(".") {
+		g.repository(at{true, "."}, at{true, "."})
+	}
+	j.places = append(j.places, g.finish()...)
 }
 
 // rule gives the rule that protects a path, nil if none does. isLink says that a
@@ -176,10 +176,21 @@ func (j *judge) look(path string, isLink bool) error {
 	return nil
 }
 
-// all judges every path of the set: what its entries name, what stands where in
-// the end, and what is in directories that move. done says that the set is on the
-// disk already.
+// all judges every path of the set. done says that the set is on the disk already.
 func (j *judge) all(done bool) error {
+	err := j.pass(done)
+	if err == nil && len(j.hits) > 0 && len(j.after.names) > 0 {
+		// What is changed may be the very settings that say what is protected.
+		j.findPlaces(&gitFinder{v: j.after, shared: j.finder.shared})
+		err = j.pass(done)
+	}
+	return err
+}
+
+// pass judges what the entries of the set name, what stands where in the end, and
+// what is in directories that move.
+func (j *judge) pass(done bool) error {
+	j.moved = 0
 	for i := range j.entries {
 		e := &j.entries[i]
 		link := e.Mode&fs.ModeSymlink != 0

@@ -164,7 +164,7 @@ func (t *surveyor) name(d dir, parent, name string) {
 
 // findPlaces follows what was found.
 func (t *surveyor) findPlaces() {
-	g := gitFinder{v: &view{w: t.w}}
+	g := newGitFinder(&view{w: t.w})
 	for _, r := range t.repos {
 		g.work(at{true, r})
 		if g.v.looksLikeGit(r) {
