@@ -101,7 +101,8 @@ func TestWASIAnswers(t *testing.T) {
 // TestClocks wants a real clock that is right and a monotonic one that starts
 // with the call and moves on.
 func TestClocks(t *testing.T) {
-	l := &lease{began: time.Now().Add(-time.Second), call: &hostfuncs.Call{}}
+	began := time.Now().Add(-time.Second)
+	l := &lease{began: began, day: began, call: &hostfuncs.Call{}}
 	if now, ok := l.clock(clockReal); !ok || time.Since(time.Unix(0, now)).Abs() > time.Minute || now%int64(clockGrain) != 0 {
 		t.Errorf("the real clock = %d, %v", now, ok)
 	}

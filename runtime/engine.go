@@ -42,6 +42,8 @@ type Engine struct {
 	child   []string      // to compile in; empty for none
 	seed    []byte        // of what modules draw at random while they start
 
+	day func(time.Time) time.Time // what the wall clock says at a time; tests set others
+
 	life context.Context // ends when the engine closes
 	end  context.CancelCauseFunc
 
@@ -62,6 +64,7 @@ func New(_ context.Context, o Options) (*Engine, error) {
 		child:   o.CompileChild,
 		compile: make(chan struct{}, max(1, goruntime.NumCPU()/2)),
 		modules: map[*module]struct{}{},
+		day:     func(now time.Time) time.Time { return now },
 	}
 	if e.notice == nil {
 		e.notice = func(string) {}

@@ -21,7 +21,8 @@ type lease struct {
 	call   *hostfuncs.Call
 	term   term
 	began  time.Time
-	outset *outset // while the snapshot is made; nil in a call
+	day    time.Time // what the wall clock said then
+	outset *outset   // while the snapshot is made; nil in a call
 
 	inst   *instance
 	guest  api.Module

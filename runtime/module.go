@@ -105,6 +105,7 @@ func (m *module) call(ctx context.Context, call *hostfuncs.Call, freeze bool, bo
 	m.limit(call)
 	l.term.end()
 	l.began = time.Now()
+	l.day = m.engine.day(l.began)
 	l.term = termFrom(l.began, ctx, m.engine, m.limits.Time, call.Invocation.Deadline)
 	// The engine panics where it meets what it calls a bug; that is one call's
 	// failure and not the process's.

@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if home := os.Getenv(restoreEnv); home != "" {
+		if err := restore(home); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(bareEnv) != "" {
 		bare()
 		os.Exit(0)
@@ -99,6 +106,7 @@ func starve(procs, guests, rate int) error {
 	if err := m.Prepare(context.Background()); err != nil {
 		return err
 	}
+	collections := collected()
 	done := make(chan struct{})
 	var allocating sync.WaitGroup
 	if rate > 0 {
@@ -136,11 +144,22 @@ func starve(procs, guests, rate int) error {
 	calls.Wait()
 	close(done)
 	allocating.Wait()
-	fmt.Printf("limit %s, the last of %d guests was answered after %s\n", limit, guests, worst.Round(time.Millisecond))
+	collections = collected() - collections
+	fmt.Printf("limit %s, the last of %d guests was answered after %s, %d collections\n", limit, guests, worst.Round(time.Millisecond), collections)
+	if rate > 0 && collections == 0 {
+		return fmt.Errorf("no collection was completed")
+	}
 	if wrong != nil {
 		return wrong
 	}
 	return e.Close()
+}
+
+// collected is how many collections were completed.
+func collected() uint32 {
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.NumGC
 }
 
 // TestCloseStopsGuests closes the engine under a running guest.

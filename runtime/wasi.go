@@ -142,12 +142,14 @@ func (l *lease) clock(id uint32) (int64, bool) {
 }
 
 // wall is the time of day. It is never before the one that the guest may have
-// seen while it was initialised, whatever the host's clock says.
+// seen while it was initialised, whatever the host's clock says, and within a
+// call it goes on steadily even if that clock is set.
 func (l *lease) wall() int64 {
 	if o := l.outset; o != nil {
 		return dawn.UnixNano() + o.look()
 	}
-	return max(time.Now().Truncate(l.grain()).UnixNano(), dawn.Add(startTime).UnixNano())
+	now := l.day.Add(time.Since(l.began))
+	return max(now.Truncate(l.grain()).UnixNano(), dawn.Add(startTime).UnixNano())
 }
 
 // monotonic is a clock that goes on where the snapshot's stood: the same guest

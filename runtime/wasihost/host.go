@@ -190,7 +190,8 @@ func cut(v string) (name, value string, ok bool) {
 
 func (h *Host) walltime() (sec int64, nsec int32) {
 	h.Check()
-	t := h.grained(time.Now().UnixNano())
+	// It goes on steadily even if the host's clock is set meanwhile.
+	t := h.grained(h.began.Add(time.Since(h.began)).UnixNano())
 	return t / 1e9, int32(t % 1e9)
 }
 
