@@ -1,22 +1,28 @@
 // Command longrun is the long test tier: it runs what is too slow for every
 // change (repetitions, storms, fuzzing), and writes a report with commit,
 // machine and figures. It is started by .ci/long.
+//
+// A job that fails does not end the run: the report says which did, and the
+// exit code that one did. The report is written anew after every job.
 package main
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,31 +44,35 @@ type machine struct {
 }
 
 type job struct {
-	Name       string  `json:"name"`
-	Env        string  `json:"env,omitempty"`
-	Command    string  `json:"command"`
-	Seconds    float64 `json:"seconds"`
-	Passed     bool    `json:"passed"`
-	Executions int64   `json:"executions,omitempty"` // of a fuzz target
-	Corpus     int64   `json:"interesting,omitempty"`
-	Output     string  `json:"output,omitempty"` // the tail, of a failure
+	Name       string   `json:"name"`
+	Env        string   `json:"env,omitempty"`
+	Command    string   `json:"command"`
+	Seconds    float64  `json:"seconds"`
+	Passed     bool     `json:"passed"`
+	Executions int64    `json:"executions,omitempty"` // of a fuzz target
+	Corpus     int64    `json:"interesting,omitempty"`
+	Figures    []string `json:"figures,omitempty"` // what the tests logged
+	Output     string   `json:"output,omitempty"`  // the tail, of a failure
+
+	plant *plant // runs in a copy with this bug, and has to find it
 }
 
 // repetitions are test runs beyond what every change pays for.
 var repetitions = []job{
 	{Name: "file system races, 20 times", Command: "go test -count=20 -timeout 60m -run TestFSCases/race ./cmd/wasmtools"},
 	{Name: "hostile guests, 10,000 calls each", Env: "WASMTOOLS_HOSTILE=10000", Command: "go test -count=1 -timeout 300m -v -run TestHostileLeavesNothing ./runtime"},
-	{Name: "10^6 hand-overs with late stops", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -run TestLateStops ./runtime"},
-	{Name: "rewriter against the engine, everything", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m ./runtime/rewrite"},
+	{Name: "10^6 hand-overs with late stops", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestLateStops ./runtime"},
+	{Name: "rewriter against the engine, everything", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestSpec|TestModuleCache ./runtime/rewrite"},
 	{Name: "everything under the race detector", Command: "go test -race -count=1 -timeout 60m ./..."},
 }
 
 func main() {
 	log.SetFlags(0)
 	out := flag.String("o", "long.json", "where the report goes")
-	perTarget := flag.Duration("fuzz", 2*time.Minute, "time of each fuzz target")
+	perTarget := flag.Duration("fuzz", 15*time.Second, "time of each fuzz target")
 	parsers := flag.String("parsers", "2000000x", "time or executions of each fuzz target of the module parsers")
 	only := flag.String("run", "", "only jobs whose name matches this regexp")
+	list := flag.Bool("list", false, "print the jobs and run none")
 	flag.Parse()
 	filter, err := regexp.Compile(*only)
 	if err != nil {
@@ -71,64 +81,109 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
+	var jobs []job
+	for _, j := range allJobs(*perTarget, *parsers) {
+		if filter.MatchString(j.Name) {
+			jobs = append(jobs, j)
+		}
+	}
+	if *list {
+		for _, j := range jobs {
+			fmt.Printf("%s\n\t%s %s\n", j.Name, j.Env, j.Command)
+		}
+		return
+	}
 	r := report{Started: time.Now().UTC().Truncate(time.Second), Passed: true, Machine: thisMachine()}
 	r.Commit = output("git", "rev-parse", "HEAD")
 	r.Dirty = output("git", "status", "--porcelain", "--untracked-files=no") != ""
-	jobs := repetitions
-	for _, t := range fuzzTargets() {
-		howLong := perTarget.String()
-		if strings.HasSuffix(t.pkg, "/rewrite") || strings.HasSuffix(t.pkg, "/manifest") {
-			howLong = *parsers // they read a stranger's bytes first
+	for i, j := range jobs {
+		log.Printf("== %d of %d, minute %.0f: %s", i+1, len(jobs), time.Since(r.Started).Minutes(), j.Name)
+		if j.plant != nil {
+			j.runPlanted(ctx)
+		} else {
+			j.run(ctx)
 		}
-		jobs = append(jobs, job{
-			Name:    "fuzz " + strings.TrimPrefix(t.pkg, modulePath) + " " + t.name,
-			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 %s", t.name, howLong, t.pkg),
-		})
-	}
-	for _, j := range jobs {
 		if ctx.Err() != nil {
-			log.Fatal("interrupted")
+			log.Fatal("interrupted; the report has the jobs before")
 		}
-		if !filter.MatchString(j.Name) {
-			continue
-		}
-		log.Printf("== %s", j.Name)
-		j.run(ctx)
 		log.Printf("   passed=%v in %.0f s, %d executions", j.Passed, j.Seconds, j.Executions)
 		r.Passed = r.Passed && j.Passed
 		r.Jobs = append(r.Jobs, j)
-	}
-	r.Minutes = time.Since(r.Started).Minutes()
-	p, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile(*out, append(p, '\n'), 0o644); err != nil {
-		log.Fatal(err)
+		r.Minutes = time.Since(r.Started).Minutes()
+		if err := r.write(*out); err != nil {
+			log.Fatal(err)
+		}
 	}
 	if !r.Passed {
 		log.Fatal("FAIL: see ", *out)
 	}
 }
 
+func (r report) write(path string) error {
+	p, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(p, '\n'), 0o644)
+}
+
+// allJobs lists what there is to run: every fuzz target of the module, each for
+// the same time, but for those that read a stranger's bytes first.
+func allJobs(perTarget time.Duration, parsers string) []job {
+	jobs := append([]job(nil), repetitions...)
+	for _, p := range plants {
+		jobs = append(jobs, p.job())
+	}
+	for _, t := range fuzzTargets() {
+		howLong := perTarget.String()
+		if strings.HasSuffix(t.pkg, "/rewrite") || strings.HasSuffix(t.pkg, "/manifest") {
+			howLong = parsers
+		}
+		jobs = append(jobs, job{
+			Name:    "fuzz " + strings.TrimPrefix(t.pkg, modulePath) + " " + t.name,
+			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 %s", t.name, howLong, t.pkg),
+		})
+	}
+	return jobs
+}
+
 var (
 	execs       = regexp.MustCompile(`execs: (\d+)`)
 	interesting = regexp.MustCompile(`total: (\d+)\)`)
+	logged      = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
 )
 
+// maxFigures is how many lines of a test's log the report keeps.
+const maxFigures = 40
+
 func (j *job) run(ctx context.Context) {
+	text, err := j.execute(ctx, "")
+	if j.Passed = err == nil; !j.Passed {
+		j.tail(text)
+		return
+	}
+	for _, m := range logged.FindAllStringSubmatch(text, maxFigures) {
+		j.Figures = append(j.Figures, m[1])
+	}
+}
+
+// execute runs the job's command in dir and returns what it printed.
+func (j *job) execute(ctx context.Context, dir string) (string, error) {
 	args := strings.Fields(j.Command)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1") // for the race detector
 	if j.Env != "" {
 		cmd.Env = append(cmd.Env, j.Env)
 	}
-	var buf bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &buf, &buf
+	buf := &progress{}
+	cmd.Stdout, cmd.Stderr = buf, buf
 	began := time.Now()
 	err := cmd.Run()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		fmt.Fprintln(buf, err)
+	}
 	j.Seconds = time.Since(began).Round(100 * time.Millisecond).Seconds()
-	j.Passed = err == nil
 	text := buf.String()
 	if m := execs.FindAllStringSubmatch(text, -1); m != nil {
 		j.Executions, _ = strconv.ParseInt(m[len(m)-1][1], 10, 64)
@@ -136,26 +191,64 @@ func (j *job) run(ctx context.Context) {
 	if m := interesting.FindAllStringSubmatch(text, -1); m != nil {
 		j.Corpus, _ = strconv.ParseInt(m[len(m)-1][1], 10, 64)
 	}
-	if !j.Passed {
-		j.Output = text[max(0, len(text)-4000):]
-		log.Print(j.Output)
+	return text, err
+}
+
+// tail keeps the end of a failure's output.
+func (j *job) tail(text string) {
+	j.Output = text[max(0, len(text)-4000):]
+	log.Print(j.Output)
+}
+
+// progress keeps what a command prints and shows a line of it every half minute.
+type progress struct {
+	mu    sync.Mutex
+	all   bytes.Buffer
+	shown time.Time
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown.IsZero() {
+		p.shown = time.Now()
 	}
+	if time.Since(p.shown) > 30*time.Second {
+		p.shown = time.Now()
+		line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+		log.Printf("   %.120s", line)
+	}
+	return p.all.Write(b)
+}
+
+func (p *progress) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all.String()
 }
 
 type target struct{ pkg, name string }
 
-// fuzzTargets finds every fuzz target of the module.
+// fuzzTargets finds every fuzz target of the module, in the sources: a package
+// that does not compile is one failure and not the end.
 func fuzzTargets() []target {
 	var ts []target
-	for _, pkg := range strings.Fields(output("go", "list", "./...")) {
-		for _, line := range strings.Fields(output("go", "test", "-list", "^Fuzz", pkg)) {
-			if strings.HasPrefix(line, "Fuzz") {
-				ts = append(ts, target{pkg, line})
+	for line := range strings.Lines(output("go", "list", "-f", `{{.ImportPath}} {{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}`, "./...")) {
+		f := strings.Fields(line)
+		for _, file := range f[2:] {
+			src, err := os.ReadFile(filepath.Join(f[1], file))
+			if err != nil {
+				log.Fatal(err)
+			}
+			for _, m := range fuzzFunc.FindAllSubmatch(src, -1) {
+				ts = append(ts, target{f[0], string(m[1])})
 			}
 		}
 	}
 	return ts
 }
+
+var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 
 func thisMachine() machine {
 	return machine{goruntime.GOOS, goruntime.GOARCH, goruntime.Version(), output("uname", "-r"), goruntime.NumCPU()}
