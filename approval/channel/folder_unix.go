@@ -64,6 +64,11 @@ func (f *folder) protect(name string) error {
 	return unix.Fchmodat(int(f.file.Fd()), name, 0o600, 0)
 }
 
+func (f *folder) rename(from, to string) error {
+	fd := int(f.file.Fd())
+	return unix.Renameat(fd, from, fd, to)
+}
+
 func (f *folder) remove(name string) error {
 	err := unix.Unlinkat(int(f.file.Fd()), name, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -6,4 +6,6 @@ func openFolder(string, bool) (*folder, error) { return nil, errors.ErrUnsupport
 
 func (f *folder) protect(string) error { return errors.ErrUnsupported }
 
+func (f *folder) rename(string, string) error { return errors.ErrUnsupported }
+
 func (f *folder) remove(string) error { return errors.ErrUnsupported }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -500,6 +501,42 @@ func TestStaleSockets(t *testing.T) {
 	}
 	if found, problems, err := Find(t.Context(), filepath.Join(dir, "none", "approvals")); len(found)+len(problems) > 0 || err != nil {
 		t.Errorf("without a folder Find = %v, %v, %v", found, problems, err)
+	}
+}
+
+// TestStartWhileOthersLook: clients that clean up behind killed runtimes do not
+// take a new runtime's socket for theirs.
+func TestStartWhileOthersLook(t *testing.T) {
+	dir := runFolder(t)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	for range 2 {
+		looking.Go(func() {
+			for ctx.Err() == nil {
+				found, _, _ := Find(ctx, dir)
+				for _, c := range found {
+					c.Close()
+				}
+			}
+		})
+	}
+	for range 300 {
+		s, err := Listen(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, s.name)); err != nil {
+			t.Errorf("the socket of a runtime that lives is gone: %v", err)
+		}
+		s.Close()
+	}
+	stop()
+	looking.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 

@@ -82,14 +82,22 @@ func listen(dir string, o Options, read table) (*Server, error) {
 	return s, nil
 }
 
+// bind listens under a name that nobody looks at, and gives the socket its own
+// name then: one that stands there before it listens refuses connections, and
+// is removed by the first client that comes, as what a killed runtime left.
 func (s *Server) bind() (*net.UnixListener, error) {
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: s.folder.address(s.name)})
+	early := "." + s.name
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: s.folder.address(early)})
 	if err != nil {
 		return nil, err
 	}
 	ln.SetUnlinkOnClose(false) // done below the opened folder
-	if err := s.folder.protect(s.name); err != nil {
+	if err = s.folder.protect(early); err == nil {
+		err = s.folder.rename(early, s.name)
+	}
+	if err != nil {
 		ln.Close()
+		_ = s.folder.remove(early)
 		return nil, err
 	}
 	return ln, nil
