@@ -14,7 +14,11 @@ func (j *judge) effects(c *call, prog *program, p *parsed) (ok, fail *state) {
 	}
 	switch prog.name {
 	case "cd":
-		return j.cd(c, p), c.st
+		next := j.cd(c, p)
+		if j.certain(c, next) {
+			return next, nil
+		}
+		return next, c.st
 	case "exit", "true", ":", "false":
 		switch {
 		case c.stmt == nil || len(c.stmt.Redirs) > 0:
@@ -69,6 +73,20 @@ func (j *judge) cdArgs(c *call, p *parsed) {
 			}
 		}
 	}
+}
+
+// certain reports whether cd cannot but succeed: the directory was there when
+// the text was judged, and nothing that ran since could have removed it.
+func (j *judge) certain(c *call, next *state) bool {
+	if j.unsteady || c.stmt == nil || len(c.stmt.Redirs) > 0 || next.cwds == nil {
+		return false
+	}
+	for _, dir := range next.cwds {
+		if _, kind, ok := j.resolve(dir); !ok || kind != Directory {
+			return false
+		}
+	}
+	return true
 }
 
 // cd returns the state after cd succeeded.
@@ -161,9 +179,11 @@ func (j *judge) testArgs(c *call) {
 		}
 		switch {
 		case s == "-v" || s == "-R":
-			if len(fs) > 1 {
+			if next := i + 1; next < len(fs) && !(len(fs[next].alts) == 1 && identifier(fs[next].alts[0])) {
 				j.ask(nil, "%s evaluates the name that follows it", s)
 			}
+		case (s == "-a" || s == "-o") && i > 0 && i+1 < len(fs):
+			// They join two tests; what follows begins one.
 		case numberTest(s) && i > 0 && i+1 < len(fs):
 			for _, side := range []field{fs[i-1], fs[i+1]} {
 				if !numeric(side) {

@@ -108,6 +108,9 @@ func (j *judge) run(c *call) (ok, fail *state) {
 		j.found(c, name)
 	}
 	p := c.parsed(prog)
+	if !prog.looksOnly() {
+		defer func() { j.unsteady = true }()
+	}
 	if p != nil && (p.prog.entry.Wrapper != "" || p.prog.entry.Shell) {
 		return j.wrap(c, prog, p)
 	}
@@ -115,6 +118,21 @@ func (j *judge) run(c *call) (ok, fail *state) {
 		return j.effects(c, prog, p)
 	}
 	return c.st, c.st
+}
+
+// looksOnly reports whether a program leaves the file system as it is, so that
+// a directory that was there is there after it.
+func (p *program) looksOnly() bool {
+	if p == nil || p.runs() || slices.Contains(p.operands, roleChange) {
+		return false
+	}
+	switch p.file {
+	case "text.toml", "builtin.toml", "system.toml":
+		return p.entry.Why == ""
+	case "file.toml":
+		return p.entry.Special != "archive" && p.entry.Special != "dd" && p.entry.Special != "unzip"
+	}
+	return false
 }
 
 // parsed reads the command line by the program's table, if it has one that
@@ -387,6 +405,12 @@ func (j *judge) values(c *call, p *parsed, m *match, st *state) *state {
 			if p.prog.entry.Special == "awk" && r == roleRead && assignment(*a.value) {
 				r = roleText
 			}
+			switch {
+			case r == roleEntry && p.has("-L -H -D"):
+				r = roleRead
+			case p.prog.entry.Special == "ls" && p.has("-l -d -o -g -n") && !p.has("-L -H --dereference-command-line-symlink-to-dir"):
+				r = roleEntry // a list of names with their sizes follows no link
+			}
 			if r == roleRead {
 				roots = append(roots, *a.value)
 			}
@@ -505,6 +529,16 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 			return "option " + show(a.name) + " of " + show(p.title()) + " is not among those known to be safe"
 		}
 		return show(p.title()) + " may do anything with " + what
+	case roleEntry:
+		if f.alts == nil {
+			return j.paths(Read, f, st, false)
+		}
+		for _, s := range f.alts {
+			if bad := j.entry(s, st); bad != "" {
+				return bad
+			}
+		}
+		return ""
 	case roleRead, roleDir, roleTest:
 		return j.paths(Read, f, st, r == roleTest)
 	case roleChange:

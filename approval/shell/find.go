@@ -43,8 +43,8 @@ type finding struct {
 
 // findArgs judges find: its roots, its tests, and what it runs.
 func (j *judge) findArgs(c *call, m *match) finding {
-	var f finding
-	f.simple = true
+	f := finding{simple: true}
+	links := false // those in the command line are followed
 	fs := c.fields
 	i := 1
 	for ; i < len(fs); i++ {
@@ -52,7 +52,11 @@ func (j *judge) findArgs(c *call, m *match) finding {
 		if !known {
 			break
 		}
-		if s == "-H" || s == "-P" || strings.HasPrefix(s, "-O") && digits(s[2:]) {
+		if s == "-H" {
+			links = true
+			continue
+		}
+		if s == "-P" || strings.HasPrefix(s, "-O") && digits(s[2:]) {
 			continue
 		}
 		if s == "-L" {
@@ -70,7 +74,11 @@ func (j *judge) findArgs(c *call, m *match) finding {
 		if !known && fs[i].dash() {
 			j.ask(nil, "%s may turn out to be an option", show(fs[i].src))
 		}
-		if bad := j.paths(Read, fs[i], c.st, false); bad != "" {
+		role := roleEntry
+		if links || f.follow {
+			role = roleRead
+		}
+		if bad := j.value(&parsed{prog: lookup("find")}, role, arg{at: i, value: &fs[i]}, m, c.st); bad != "" {
 			j.ask(nil, "%s", bad)
 		}
 		roots = append(roots, fs[i])
@@ -194,6 +202,11 @@ func (j *judge) before(c *call) bool { return c.before != nil }
 func (j *judge) results(op Op, s *search, st *state) string {
 	if op != Read {
 		return "which files are written is known only at run time"
+	}
+	for _, root := range s.roots { // a root may be a link itself
+		if bad := j.paths(Read, literal(root), st, false); bad != "" {
+			return bad
+		}
 	}
 	if s.split {
 		if bad := j.splits(s, st); bad != "" {

@@ -161,13 +161,12 @@ func globOf(as []atom) (pat []rune1, isPattern bool) {
 		case !a.quoted && strings.IndexByte("*?[]!^-", a.c) >= 0:
 			flush()
 			pat = append(pat, rune1{rune(a.c), false})
-			isPattern = isPattern || strings.IndexByte("*?[", a.c) >= 0
 		default:
 			buf = append(buf, a.c)
 		}
 	}
 	flush()
-	return pat, isPattern
+	return pat, pattern(as) >= 0
 }
 
 // matchName reports whether a file name matches a pattern. Bracket expressions

@@ -45,6 +45,8 @@ type judge struct {
 	cmd   int  // the command to which reasons belong, or -1
 	allow bool // a rule allowed something
 	git   bool // git runs by a rule
+	// unsteady: something ran that may have removed a directory.
+	unsteady bool
 
 	lang    syntax.LangVariant
 	src     string // the text whose tree is walked

@@ -129,7 +129,8 @@ func (l *lexer) node(text string, n syntax.Node) bool {
 		if n.Backquotes && strings.Contains(text[min(int(n.Pos().Offset()), len(text)):min(int(n.End().Offset()), len(text))], `\`) {
 			l.object("there is a backslash inside backquotes")
 		}
-		return true
+		_, plain := justHeredoc(n) // it becomes text
+		return !plain
 	case *syntax.ProcSubst:
 		return true
 	case *syntax.Redirect:

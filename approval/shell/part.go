@@ -55,6 +55,32 @@ func justPwd(s *syntax.Stmt) bool {
 	return ok && len(s.Redirs) == 0 && !s.Negated && !s.Background && len(c.Assigns) == 0 && len(c.Args) == 1 && c.Args[0].Lit() == "pwd"
 }
 
+// justHeredoc returns what $(cat <<'E' ...) prints: the here-document without
+// the newlines at its end. Messages of commits are often written so.
+func justHeredoc(p *syntax.CmdSubst) (string, bool) {
+	if len(p.Stmts) != 1 || p.Backquotes || p.TempFile || p.ReplyVar {
+		return "", false
+	}
+	s := p.Stmts[0]
+	c, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || s.Negated || s.Background || len(s.Redirs) != 1 || len(c.Assigns) > 0 || len(c.Args) != 1 || c.Args[0].Lit() != "cat" {
+		return "", false
+	}
+	r := s.Redirs[0]
+	if r.Op != syntax.Hdoc || r.Hdoc == nil || r.N != nil || !quotedWord(r.Word) || !delimiter(r.Word) {
+		return "", false
+	}
+	var b strings.Builder
+	for _, part := range r.Hdoc.Parts {
+		l, ok := part.(*syntax.Lit)
+		if !ok {
+			return "", false
+		}
+		b.WriteString(l.Value)
+	}
+	return strings.TrimRight(b.String(), "\n"), true
+}
+
 // param judges ${...}.
 func (j *judge) param(p *syntax.ParamExp, quoted bool, st *state) field {
 	src := j.source(p)

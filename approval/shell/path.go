@@ -34,6 +34,15 @@ func (j *judge) inside(real string) bool {
 // file judges what is done to the file that text names in each of st's
 // directories, and returns what speaks against it, or "".
 func (j *judge) file(op Op, text string, st *state) string {
+	return j.fileAt(op, text, st, true)
+}
+
+// entry is file for a program that looks at a link instead of following it.
+func (j *judge) entry(text string, st *state) string {
+	return j.fileAt(Read, text, st, false)
+}
+
+func (j *judge) fileAt(op Op, text string, st *state, follow bool) string {
 	if text == "" {
 		return "" // no program can open it
 	}
@@ -50,6 +59,16 @@ func (j *judge) file(op Op, text string, st *state) string {
 		p := text
 		if cwd != "" {
 			p = cwd + "/" + text
+		}
+		if i := strings.LastIndexByte(p, '/'); !follow && p[i+1:] != "" && p[i+1:] != "." && p[i+1:] != ".." {
+			if dir, _, ok := j.resolve(p[:i+1]); ok && j.inside(dir) {
+				rel := j.relative(dir + "/" + p[i+1:])
+				j.note(File{Path: rel, Op: op})
+				if bad := j.filesRule(op, rel, text); bad != "" {
+					return bad
+				}
+				continue
+			}
 		}
 		if bad := j.file1(op, text, p); bad != "" {
 			return bad

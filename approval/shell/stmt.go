@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -369,10 +370,8 @@ func (j *judge) redirect(r *syntax.Redirect, st *state) {
 	src := j.source(r)
 	as := j.atoms(r.Word.Parts, false, inArgs, st)
 	j.tildes(&as, st)
-	for _, a := range as {
-		if a.hole == nil && !a.quoted && strings.IndexByte("*?[{", a.c) >= 0 {
-			j.ask(r, "bash looks for a file name in %s", src)
-		}
+	if pattern(as) >= 0 || slices.ContainsFunc(as, func(a atom) bool { return bare(a, '{') }) {
+		j.ask(r, "bash looks for a file name in %s", src)
 	}
 	f := compose(as, src)
 	r.Word = print1(as, inValue)

@@ -41,12 +41,13 @@ const (
 	roleTest // a path of tests, with an id after ::
 	roleNone // nothing may stand here
 	roleOther
+	roleEntry   // a name that is looked at; a link is not followed
 	roleTarget  // a target of a build, which a rule names or leaves open
 	roleSpelled // a flag that only a rule that spells it out allows
 )
 
 var roleNames = []string{"flag", "text", "number", "read", "change", "write", "dir", "rev",
-	"package", "url", "verb", "sed", "awk", "jq", "test", "none", "other", "target", "spelled"}
+	"package", "url", "verb", "sed", "awk", "jq", "test", "none", "other", "entry", "target", "spelled"}
 
 // option is one option of a program.
 type option struct {
@@ -61,6 +62,7 @@ type option struct {
 // program is what the tables say about a program or one of its subcommands.
 type program struct {
 	name     string
+	file     string // the table in which it stands
 	entry    entry
 	options  map[string]*option
 	operands []role // the last one repeats if repeat is set
@@ -109,6 +111,7 @@ var tables = sync.OnceValue(func() map[string]*program {
 // loader reads the tables and notes what is wrong with them.
 type loader struct {
 	entries  map[string]entry
+	from     map[string]string // their files
 	programs map[string]*program
 	faults   []string
 }
@@ -118,7 +121,7 @@ func (l *loader) fault(format string, args ...any) {
 }
 
 func loadTables() *loader {
-	l := &loader{entries: map[string]entry{}, programs: map[string]*program{}}
+	l := &loader{entries: map[string]entry{}, from: map[string]string{}, programs: map[string]*program{}}
 	files, err := tableFiles.ReadDir("tables")
 	if err != nil {
 		l.fault("%v", err)
@@ -139,7 +142,7 @@ func loadTables() *loader {
 			if _, ok := l.entries[name]; ok {
 				l.fault("%s: %s stands in two tables", f.Name(), name)
 			}
-			l.entries[name] = e
+			l.entries[name], l.from[name] = e, f.Name()
 		}
 	}
 	for name, e := range l.entries {
@@ -148,6 +151,7 @@ func loadTables() *loader {
 			e = l.entries[e.Like]
 		}
 		p := l.program(name, e, nil)
+		p.file = l.from[name]
 		for _, n := range names {
 			if l.programs[n] != nil {
 				l.fault("%s stands in two tables", n)

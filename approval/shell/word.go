@@ -120,6 +120,13 @@ func (j *judge) atoms(parts []syntax.WordPart, quoted bool, ctx context, st *sta
 			}
 			out = append(out, j.atoms(p.Parts, true, ctx, st)...)
 		default:
+			if c, ok := p.(*syntax.CmdSubst); ok && quoted {
+				if body, ok := justHeredoc(c); ok {
+					j.stmts(c.Stmts, st)
+					text(body, true) // known already, so it is printed as text
+					continue
+				}
+			}
 			f := j.part(p, quoted || ctx == inHeredoc, st)
 			out = append(out, atom{quoted: quoted || ctx == inHeredoc, hole: &hole{node: p, f: f}})
 		}
@@ -305,13 +312,7 @@ func nameByte(c byte, i int) bool {
 // fields finds the arguments that one word becomes after its braces are gone.
 func (j *judge) fields(as []atom, src string, st *state) []field {
 	f := compose(as, src)
-	star := -1
-	for i, a := range as {
-		if a.hole == nil && !a.quoted && (a.c == '*' || a.c == '?' || a.c == '[') {
-			star = i
-			break
-		}
-	}
+	star := pattern(as)
 	if star < 0 {
 		return []field{f}
 	}
@@ -345,6 +346,23 @@ func (j *judge) fields(as []atom, src string, st *state) []field {
 		out[i] = field{src: src, alts: []string{n}, glob: true}
 	}
 	return out
+}
+
+// pattern returns where in a word bash's first wildcard stands, or -1. A bracket
+// that nothing closes is none.
+func pattern(as []atom) int {
+	last := -1 // a closing bracket
+	for i, a := range as {
+		if bare(a, ']') {
+			last = i
+		}
+	}
+	for i, a := range as {
+		if bare(a, '*') || bare(a, '?') || bare(a, '[') && i < last {
+			return i
+		}
+	}
+	return -1
 }
 
 // compose joins the atoms of a word into what is known of its text.
@@ -440,12 +458,7 @@ func print1(as []atom, ctx context) *syntax.Word {
 	if ctx == inHeredoc {
 		return printHeredoc(as)
 	}
-	globbing := false
-	for _, a := range as {
-		if a.hole == nil && !a.quoted && (a.c == '*' || a.c == '?' || a.c == '[') {
-			globbing = ctx != inValue
-		}
-	}
+	globbing := ctx != inValue && pattern(as) >= 0
 	var text []byte
 	raw := func(c byte) bool { return globbing && strings.IndexByte("*?[]!^", c) >= 0 }
 	whole := true // the word is one known text
