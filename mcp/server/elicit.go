@@ -20,7 +20,7 @@ import (
 type Elicitation string
 
 const (
-	ElicitAll   Elicitation = "all"   // the default, also for ""
+	ElicitAll   Elicitation = "all"
 	ElicitEdits Elicitation = "edits" // changes of files, and nothing else
 	ElicitOff   Elicitation = "off"
 )
@@ -76,7 +76,11 @@ type asker struct {
 
 // Offer asks, unless this client cannot be asked about this.
 func (a *asker) Offer(req approval.Request, answer approval.Answer) func() {
-	if !a.s.opts.Elicitation.covers(req) {
+	mode := ElicitAll
+	if a.s.opts.Elicitation != nil {
+		mode = a.s.opts.Elicitation()
+	}
+	if !mode.covers(req) {
 		return nil
 	}
 	if a.r.modern {
@@ -101,7 +105,7 @@ func (e Elicitation) covers(req approval.Request) bool {
 	switch {
 	case req.InPerson:
 		return false
-	case e == "" || e == ElicitAll:
+	case e == ElicitAll:
 		return true
 	case e == ElicitEdits:
 		p := req.Preview

@@ -266,7 +266,7 @@ func (q queue) Offer(r approval.Request, _ approval.Answer) func() {
 func TestFirstAnswerWins(t *testing.T) {
 	for _, era := range elicitEras[:2] {
 		allowed := 0
-		for i := range 20 {
+		for i := range 10 {
 			q := queue{make(chan string, 1)}
 			b, file := workspace(t, q)
 			now := make(chan struct{})
@@ -298,7 +298,7 @@ func TestFirstAnswerWins(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 		}
-		t.Logf("%s: the client was first %d times of 20", era, allowed)
+		t.Logf("%s: the client was first %d times of 10", era, allowed)
 	}
 }
 
@@ -327,11 +327,47 @@ func TestElicitationOption(t *testing.T) {
 		{"effects nobody previewed", unknown, true, false, false},
 		{"in person", guarded, false, false, false},
 	} {
-		for e, want := range map[Elicitation]bool{"": c.all, ElicitAll: c.all, ElicitEdits: c.edits, ElicitOff: c.off, "perhaps": false} {
+		for e, want := range map[Elicitation]bool{ElicitAll: c.all, ElicitEdits: c.edits, ElicitOff: c.off, "": false, "perhaps": false} {
 			if got := e.covers(c.req); got != want {
 				t.Errorf("%s: %q covers it: %v; want %v", c.name, e, got, want)
 			}
 		}
+	}
+}
+
+// TestElicitationChanges: it is looked at for each question, in both eras.
+func TestElicitationChanges(t *testing.T) {
+	for _, era := range elicitEras[:2] {
+		var mode atomic.Value
+		f := newFake()
+		var asked atomic.Int32
+		in, toServer := io.Pipe()
+		fromServer, out := io.Pipe()
+		s := New(f, Options{Elicitation: func() Elicitation { return mode.Load().(Elicitation) }})
+		go func() { _ = s.Run(t.Context(), in, out) }()
+		c := mcpsdk.NewClient(&mcpsdk.Implementation{Name: "t", Version: "1"}, elicits(func(context.Context, *mcpsdk.ElicitRequest) (*mcpsdk.ElicitResult, error) {
+			asked.Add(1)
+			return &mcpsdk.ElicitResult{Action: "accept", Content: map[string]any{askKey: true}}, nil
+		}))
+		cs, err := c.Connect(t.Context(), &mcpsdk.IOTransport{Reader: fromServer, Writer: toServer}, &mcpsdk.ClientSessionOptions{ProtocolVersion: era})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, step := range []struct {
+			mode Elicitation
+			tool string
+			want int32
+		}{{ElicitAll, "write_command", 1}, {ElicitEdits, "write_command", 1}, {ElicitEdits, "write", 2}, {ElicitOff, "write", 2}, {ElicitAll, "write", 3}} {
+			mode.Store(step.mode)
+			r, err := cs.CallTool(t.Context(), &mcpsdk.CallToolParams{Name: step.tool, Arguments: map[string]any{"n": i}})
+			if err != nil || asked.Load() != step.want {
+				t.Errorf("%s, step %d: asked %d times, %v, %+v; want %d", era, i, asked.Load(), err, r, step.want)
+			}
+		}
+		if n := f.wrote.Load(); n != 3 {
+			t.Errorf("%s: written %d times; want 3", era, n)
+		}
+		cs.Close()
 	}
 }
 

@@ -10,9 +10,15 @@
 // bounded: a line by 16 MiB, accepted requests by 1,024 and 64 MiB in all, calls
 // that run by 64. Beyond these the server stops reading until there is room.
 //
+// It also asks the person behind a client about a call, where the backend wants
+// that and the client can (elicitation). A yes counts once, for the call and the
+// ticket it was given for; what comes back through a client is signed, and
+// anything but a clear yes allows nothing.
+//
 // It decides nothing about tools. Arguments are checked by the backend, which
-// also asks for approvals and bounds results; this package checks the form of
-// messages only. It cannot stop a backend that ignores its context, nor take
+// also knows what needs approval and bounds results; this package checks the form
+// of messages only. It cannot tell a person's yes from one that the client made
+// up. It cannot stop a backend that ignores its context, nor take
 // back a write that a client does not read: [Server.Run] then returns after its
 // grace and leaves that goroutine behind.
 //
@@ -106,8 +112,9 @@ type Options struct {
 	Notice io.Writer
 
 	// Elicitation says which calls a client that can ask its person is asked
-	// about.
-	Elicitation Elicitation
+	// about. It is called for each question, from any goroutine, so that a change
+	// counts at once. Nil means [ElicitAll].
+	Elicitation func() Elicitation
 
 	// Grace is how long accepted calls may go on after stdin has closed; they
 	// are cancelled then. 0 means 5 seconds.

@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/transcr
 //	.. run returns ERROR          what Run says at the end
 //
 // Tickets and request state are random and are shown by their numbers. A question
-// is shown whole in sessions whose name begins with yes, else by its first line.
+// is shown by its first line, and its form in sessions whose name begins with yes.
 // Where several lines come at once, a cancelled question stands first and a new
 // one last, because nothing orders them.
 //
@@ -93,8 +93,9 @@ func play(t *testing.T, script string, brief bool) string {
 			if l == "" {
 				continue
 			}
-			if l = seen.number(l); brief {
-				l = questionPattern.ReplaceAllString(l, `$1...","requestedSchema":<form>}`)
+			l = questionPattern.ReplaceAllString(seen.number(l), `$1..."`)
+			if brief {
+				l = strings.ReplaceAll(l, askSchema, "<form>")
 			}
 			got.WriteString("<- " + shown(l))
 		}
@@ -148,7 +149,7 @@ func play(t *testing.T, script string, brief bool) string {
 	return got.String()
 }
 
-var questionPattern = regexp.MustCompile(`("message":"[^\\"]*\\n).*","requestedSchema":` + regexp.QuoteMeta(askSchema) + `}`)
+var questionPattern = regexp.MustCompile(`("mode":"form","message":"[^\\"]*\\n)([^\\"]|\\.)*"`)
 
 // rank orders what is sent at once by nobody in particular.
 func rank(line string) int {
