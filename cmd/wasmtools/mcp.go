@@ -32,7 +32,12 @@ approval_required.`,
 				return err
 			}
 			defer rt.Close()
-			s := server.New(&backend{rt: rt, turn: turn}, server.Options{Version: version, Instructions: instructions, Notice: noticeWriter(c)})
+			s := server.New(&backend{rt: rt, turn: turn}, server.Options{
+				Version: version, Instructions: instructions, Notice: noticeWriter(c),
+				Elicitation: func() server.Elicitation {
+					return server.Elicitation(f.source.Settings().Approvals.Elicitation)
+				},
+			})
 			return s.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},
 	}
