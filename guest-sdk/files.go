@@ -25,12 +25,13 @@ type Info struct {
 	Target  string // of a link that stays inside the workspace
 	Outside bool   // a link that leaves the workspace, or another file system
 	Ignored bool   // by a gitignore rule
+	Secret  string // the rule by which it is a secret; then only Path, Name and Type are told
 	Escaped bool   // the name is not UTF-8: its bad bytes stand as \xNN in Path and Name, which cannot be opened
 }
 
 // Skipped counts what a listing or a search left out, by reason.
 type Skipped struct {
-	Ignored, Unreadable, OtherFS, TooLarge, Binary, Denied int64
+	Ignored, Unreadable, OtherFS, TooLarge, Binary, Denied, Protected int64
 }
 
 // Page is one page of a directory in name order.
@@ -76,6 +77,7 @@ func infoOf(v Value) Info {
 		Target:  v.Get("target").TextOr(""),
 		Outside: v.Get("outside").BoolOr(false),
 		Ignored: v.Get("ignored").BoolOr(false),
+		Secret:  v.Get("secret").TextOr(""),
 		Escaped: v.Get("escaped").BoolOr(false),
 	}
 }
@@ -96,6 +98,7 @@ func skippedOf(v Value) Skipped {
 		TooLarge:   v.Get("too_large").IntOr(0),
 		Binary:     v.Get("binary").IntOr(0),
 		Denied:     v.Get("denied").IntOr(0),
+		Protected:  v.Get("protected").IntOr(0),
 	}
 }
 
@@ -113,6 +116,7 @@ func (s Skipped) Fields() []Field {
 	add("too_large", s.TooLarge)
 	add("binary", s.Binary)
 	add("denied", s.Denied)
+	add("protected", s.Protected)
 	return out
 }
 

@@ -28,7 +28,7 @@ func fields(v any) map[string]string {
 	t := reflect.TypeOf(v)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if tag := f.Tag.Get("json"); tag != "-" {
+		if tag := f.Tag.Get("json"); tag != "-" && f.IsExported() {
 			kind := f.Type.Kind().String()
 			if f.Type.Kind() == reflect.Slice {
 				kind += " of " + f.Type.Elem().Kind().String()

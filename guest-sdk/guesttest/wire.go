@@ -15,6 +15,7 @@ type Info struct {
 	Target  string `json:"target,omitempty"`
 	Outside bool   `json:"outside,omitempty"`
 	Ignored bool   `json:"ignored,omitempty"`
+	Secret  string `json:"secret,omitempty"`
 	Escaped bool   `json:"escaped,omitempty"`
 }
 
@@ -25,6 +26,7 @@ type Skipped struct {
 	TooLarge   int64 `json:"too_large,omitempty"`
 	Binary     int64 `json:"binary,omitempty"`
 	Denied     int64 `json:"denied,omitempty"`
+	Protected  int64 `json:"protected,omitempty"`
 }
 
 type ListOptions struct {

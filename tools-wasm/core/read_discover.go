@@ -148,6 +148,12 @@ func found(head, notice, path, query string, entries []guest.Info, total int64, 
 // entryText gives one line: path, kind, and what is worth knowing, tab between.
 func entryText(e guest.Info) string {
 	s := quoted(e.Path)
+	if e.Secret != "" {
+		if e.Type == guest.TypeDir {
+			s += "/"
+		}
+		return s + "\t" + e.Type + "\tprotected: a secret (" + e.Secret + ")\n"
+	}
 	switch e.Type {
 	case guest.TypeDir:
 		s += "/\tdir"
@@ -176,6 +182,9 @@ func entryText(e guest.Info) string {
 
 func entryValue(e guest.Info) guest.Value {
 	f := []guest.Field{guest.F("path", named(e.Path)), guest.F("name", e.Name), guest.F("type", e.Type)}
+	if e.Secret != "" {
+		return guest.Object(append(f, guest.F("secret", e.Secret))...)
+	}
 	if e.Type == guest.TypeFile {
 		f = append(f, guest.F("size", e.Size))
 	}

@@ -487,3 +487,25 @@ func TestDescriptionsHold(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretsAreMarked: a listing names secrets and says that they are, a search
+// says how many it left out.
+func TestSecretsAreMarked(t *testing.T) {
+	d := newDisk(t)
+	d.put(".env", "needle\n")
+	d.put(".ssh/config", "needle\n")
+	d.put("f", "needle\n")
+	r := d.run("read_discover", args("mode", "list"))
+	if want := ".env\tfile\tprotected: a secret (env)\n.ssh/\tdir\tprotected: a secret (key)\nf\tfile\t7"; !strings.Contains(r.Text(), want) {
+		t.Errorf("list = %q, want %q in it", r.Text(), want)
+	}
+	if got := string(r.Structured); !strings.Contains(got, `{"path":".env","name":".env","type":"file","secret":"env"}`) {
+		t.Errorf("list = %s", got)
+	}
+	for _, r := range []guesttest.CallResult{d.run("grep", args("pattern", "needle")), d.run("read_discover", args("mode", "locate", "query", "*"))} {
+		if text := r.Text(); !strings.Contains(text, "[skipped: 2 protected]") || strings.Contains(text, ".env") {
+			t.Errorf("a search = %q", text)
+		}
+	}
+	wantError(t, d.run("read_open", args("path", ".env")), guest.Protected, "secret")
+}

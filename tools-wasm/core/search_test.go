@@ -155,7 +155,7 @@ func TestGrepRequest(t *testing.T) {
 				{Path: "a", Line: 9, Text: "again", Cut: true, Gap: true},
 			},
 			Total: 6, TotalFiles: 1, AtLeast: true, Scanned: 7,
-			Skipped: guesttest.Skipped{Ignored: 3, Binary: 1, TooLarge: 2, Unreadable: 4, OtherFS: 5, Denied: 6},
+			Skipped: guesttest.Skipped{Ignored: 3, Binary: 1, TooLarge: 2, Unreadable: 4, OtherFS: 5, Denied: 6, Protected: 7},
 		}, nil
 	}
 	r := h.Call("grep", args("pattern", "p", "path", "d", "glob", "*.go", "mode", "content", "ignore_case", true,
@@ -166,7 +166,7 @@ func TestGrepRequest(t *testing.T) {
 		t.Errorf("request %+v, want %+v", got, want)
 	}
 	wantText(t, r, "at least 6 matches in 1 file, from match 5\na-1- before\na:2: hit\n--\na:9: again [line cut]\n"+
-		"[skipped: 3 ignored by git, 1 binary, 2 too large, 4 unreadable, 5 on another file system, 6 denied]\n")
+		"[skipped: 3 ignored by git, 1 binary, 2 too large, 4 unreadable, 5 on another file system, 6 denied, 7 protected]\n")
 	if d := r.Details(); d["skipped"].(obj)["denied"] != 6.0 || d["at_least"] != true || d["shown"] != 2.0 {
 		t.Errorf("details %v", d)
 	}

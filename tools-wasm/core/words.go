@@ -71,6 +71,7 @@ func skippedText(s guest.Skipped) string {
 	add(s.Unreadable, "unreadable")
 	add(s.OtherFS, "on another file system")
 	add(s.Denied, "denied")
+	add(s.Protected, "protected")
 	if parts == nil {
 		return ""
 	}
