@@ -58,6 +58,9 @@ type Options struct {
 	// even if they lie in a workspace: its configuration, its sockets.
 	Private []string
 
+	// Limits bound what one call of a module may use.
+	Limits Limits
+
 	// HTTP fetches for tools that were granted hosts. Nil means this package's
 	// own client, which checks every address on every hop, with Secrets.
 	HTTP hostfuncs.Fetcher
@@ -98,6 +101,13 @@ type Workspace struct {
 	// DenyRead and Protect add to the built-in lists of secret and of protected
 	// paths, AllowRead takes paths off the former; see package workspace.
 	DenyRead, Protect, AllowRead []workspace.Rule
+
+	// Tools says which tools are left; it is asked at every Begin. Nil leaves all.
+	Tools func(name string) bool
+
+	// AllowHardLinks lets files be written that have more than one name, of which
+	// one may stand outside.
+	AllowHardLinks bool
 }
 
 // RuleKeeper keeps the rules that a person saves with an answer. It must be
@@ -187,7 +197,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 	}()
 	var err error
-	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Notice: o.Notice, CompileChild: o.CompileChild})
+	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Limits: o.Limits.engine(), Notice: o.Notice, CompileChild: o.CompileChild})
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +238,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 		s.files, err = workspace.Open(w.Dir, workspace.Options{
 			StateDir: o.StateDir, Deny: append([]string{o.StateDir, o.CacheDir}, o.Private...),
-			DenyRead: w.DenyRead, Protect: w.Protect, AllowRead: w.AllowRead,
+			DenyRead: w.DenyRead, Protect: w.Protect, AllowRead: w.AllowRead, AllowHardLinks: w.AllowHardLinks,
 		})
 		if err != nil {
 			return nil, err
@@ -245,6 +255,11 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			})...))
 		}
 		s.sources = append(s.sources, o.Sources...)
+		if w.Tools != nil {
+			for i := range s.sources {
+				s.sources[i] = narrowed{s.sources[i], w.Tools}
+			}
+		}
 		if _, err := catalog.Plan(s.sources); err != nil {
 			return nil, err
 		}
