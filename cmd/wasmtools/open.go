@@ -87,7 +87,10 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Workspaces: []wasmtools.Workspace{{
 			Dir: dir, Policy: f.source.Policy, Evidence: f.record,
 			DenyRead: set.Workspace.DenyRead, Protect: set.Workspace.Protect, AllowRead: set.Workspace.AllowRead,
+			AllowHardLinks: set.Workspace.HardLinks,
+			Tools:          func(name string) bool { return f.source.Settings().Tools.Has(name) },
 		}},
+		Limits:      limits(set.Limits),
 		Modules:     modules,
 		Secrets:     secrets(d.state),
 		Approvers:   approvers,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
 	"github.com/wasmtools/wasmtools/config"
@@ -32,7 +33,18 @@ func settings(c *cobra.Command, dir, rules string) (*config.Source, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("the configuration cannot be used:\n%w", err)}
 	}
+	if src.Settings().Workspace.RequireRead {
+		notice(c)("require_read is set in [workspace], and this version does not obey it yet")
+	}
 	return src, nil
+}
+
+// limits are l as the runtime takes them.
+func limits(l config.Limits) wasmtools.Limits {
+	return wasmtools.Limits{
+		MemoryBytes: int64(l.MemoryMiB) << 20, OutputBytes: int64(l.OutputKiB) << 10, HostCalls: int64(l.HostCalls),
+		Time: time.Duration(l.TimeMS) * time.Millisecond, Concurrency: l.Concurrency,
+	}
 }
 
 // ruleKeeper saves rules from answers in the folder of saved rules.
