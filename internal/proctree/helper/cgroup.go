@@ -4,8 +4,8 @@ package helper
 
 import (
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -30,31 +30,61 @@ func cgroupBase() string {
 		return ""
 	}
 	path := ""
-	for line := range strings.Lines(string(self)) {
-		if p, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			path = p
+	for _, line := range lines(self) {
+		if rest, ok := cutPrefix(line, "0::"); ok {
+			path = rest
 		}
 	}
 	if path == "" {
 		return ""
 	}
-	for line := range strings.Lines(string(mounts)) {
-		before, after, ok := strings.Cut(line, " - ")
-		f := strings.Fields(before)
-		if !ok || len(f) < 5 || !strings.HasPrefix(after, "cgroup2 ") {
+	for _, line := range lines(mounts) {
+		// "id parent device root at options [tags] - type source options"
+		f := fields(line)
+		i := slices.Index(f, "-")
+		if i < 6 || len(f) < i+2 || f[i+1] != "cgroup2" {
 			continue
 		}
 		root, at := f[3], f[4]
 		if root != "/" {
-			rest, ok := strings.CutPrefix(path, root)
+			rest, ok := cutPrefix(path, root)
 			if !ok {
 				continue
 			}
 			path = rest
 		}
-		return strings.TrimSuffix(at+path, "/")
+		if path == "/" {
+			path = ""
+		}
+		return at + path
 	}
 	return ""
+}
+
+// The package strings has work to do at initialisation; see hook.go.
+
+func lines(b []byte) []string { return split(string(b), '\n') }
+
+func fields(s string) []string {
+	return slices.DeleteFunc(split(s, ' '), func(f string) bool { return f == "" })
+}
+
+func split(s string, sep byte) (l []string) {
+	start := 0
+	for i := range len(s) {
+		if s[i] == sep {
+			l = append(l, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(l, s[start:])
+}
+
+func cutPrefix(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || s[:len(prefix)] != prefix {
+		return s, false
+	}
+	return s[len(prefix):], true
 }
 
 // newCgroup makes a group for the reaper pid; nil where it cannot.

@@ -9,9 +9,8 @@
 // runs the helper to its end. Go initialises packages in the order of their
 // import paths once their own imports are done, so that this happens before
 // the heavy packages of the program if this package imports little. Hence it
-// imports only os, os/signal, runtime, strconv, sync, syscall, time, unsafe and
-// its own two relatives, and knows the numbers of newer system calls itself.
-// TestImports holds it to that.
+// imports little, not even strings, and knows the numbers of newer system calls
+// itself. TestImports holds it to that.
 package helper
 
 import (

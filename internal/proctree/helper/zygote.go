@@ -4,6 +4,7 @@ package helper
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -142,24 +143,7 @@ func mappings() (uid, gid []syscall.SysProcIDMap, setgroups bool) {
 
 // wholeMap tells whether an uid_map has all ids.
 func wholeMap(b []byte) bool {
-	var n []byte
-	for _, c := range b {
-		if c >= '0' && c <= '9' || c == ' ' {
-			n = append(n, c)
-		}
-	}
-	return string(trimBlanks(n)) == "0 0 4294967295"
-}
-
-func trimBlanks(b []byte) []byte {
-	var out []byte
-	for _, c := range b {
-		if c == ' ' && (len(out) == 0 || out[len(out)-1] == ' ') {
-			continue
-		}
-		out = append(out, c)
-	}
-	return out
+	return slices.Equal(fields(lines(b)[0]), []string{"0", "0", "4294967295"})
 }
 
 // reap waits for everything that dies. A helper's death may have handed us
