@@ -158,7 +158,7 @@ func (o *Overlay) listed(ctx context.Context, d dir, parent, name string) (Info,
 	if err != nil {
 		return Info{}, err
 	}
-	secret := o.w.lists.secretRule(path)
+	secret := o.w.rules().secretRule(path)
 	if secret == nil {
 		if secret, err = o.w.aliasRule(ctx, path, st); err != nil {
 			return Info{}, err

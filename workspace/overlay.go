@@ -134,7 +134,7 @@ func (o *Overlay) guard(v Verb, path, disk string, onDisk bool, id tool.Identity
 
 // secret refuses a path that is on the list of secrets.
 func (w *Workspace) secret(path string) error {
-	if r := w.lists.secretRule(path); r != nil {
+	if r := w.rules().secretRule(path); r != nil {
 		return &guardError{refuseSecret(path, &r.Rule)}
 	}
 	return nil

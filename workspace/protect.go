@@ -44,7 +44,7 @@ func (w *Workspace) Listed(ctx context.Context, path string) (Listed, error) {
 		return Listed{}, err
 	}
 	l := Listed{Path: pl.path}
-	secret := w.lists.secretRule(pl.path)
+	secret := w.rules().secretRule(pl.path)
 	if secret == nil && pl.exists() {
 		if secret, err = w.aliasRule(ctx, path, pl.st); err != nil {
 			return Listed{}, err
@@ -120,7 +120,7 @@ func (j *judge) findPlaces(g *gitFinder) {
 // rule gives the rule that protects a path, nil if none does. isLink says that a
 // link stands there or comes there.
 func (j *judge) rule(path string, isLink bool) *Rule {
-	if e := j.w.lists.protectedRule(path); e != nil {
+	if e := j.w.rules().protectedRule(path); e != nil {
 		return &e.Rule
 	}
 	if len(j.places) > 0 {
@@ -164,7 +164,7 @@ func (j *judge) looksLikeGit(v *view, dir string) bool {
 
 // look judges one path. A secret is an error: nothing may change one.
 func (j *judge) look(path string, isLink bool) error {
-	if r := j.w.lists.secretRule(path); r != nil {
+	if r := j.w.rules().secretRule(path); r != nil {
 		return refuseSecret(path, &r.Rule)
 	}
 	if _, known := j.hits[path]; known {
@@ -287,7 +287,7 @@ func (j *judge) insideDir(d dir, from, to string, depth int, whole [2]bool) erro
 		}
 		below := whole
 		for i, p := range [2]string{join(from, n.name), join(to, n.name)} {
-			if r := j.w.lists.secretRule(p); r != nil {
+			if r := j.w.rules().secretRule(p); r != nil {
 				return refuseSecret(p, &r.Rule)
 			}
 			if whole[i] {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,20 +21,60 @@ type lists struct {
 	secret, ownSecret     *ruleSet // own*: nil if there are none
 	protected, ownProtect *ruleSet
 	allowRead             []*entry
+
+	denyRead, protect []Rule // what own* are made of
 }
 
-func newLists(opts Options) (l lists, err error) {
-	l.secret, l.protected = builtInSecrets(), builtInProtected()
-	if l.ownSecret, err = ownRules(opts.DenyRead); err != nil {
-		return l, err
+// rules are the lists as they are now.
+func (w *Workspace) rules() *lists { return w.lists.Load() }
+
+// Tighten adds rules to those that the workspace was opened with; calls that run
+// meet them at their next step. Rules whose glob is there already change nothing.
+// An error is about a glob, and then no rule is added.
+func (w *Workspace) Tighten(denyRead, protect []Rule) error {
+	for {
+		old := w.rules()
+		next := *old
+		next.denyRead, next.protect = withNew(old.denyRead, denyRead), withNew(old.protect, protect)
+		if len(next.denyRead) == len(old.denyRead) && len(next.protect) == len(old.protect) {
+			return nil
+		}
+		if err := next.compile(); err != nil {
+			return err
+		}
+		if w.lists.CompareAndSwap(old, &next) {
+			w.surveys.forget()
+			return nil
+		}
 	}
-	if l.ownProtect, err = ownRules(opts.Protect); err != nil {
-		return l, err
+}
+
+func withNew(old, add []Rule) []Rule {
+	out := slices.Clip(old)
+	for _, r := range add {
+		if !slices.ContainsFunc(out, func(o Rule) bool { return o.Glob == r.Glob }) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (l *lists) compile() (err error) {
+	if l.ownSecret, err = ownRules(l.denyRead); err == nil {
+		l.ownProtect, err = ownRules(l.protect)
+	}
+	return err
+}
+
+func newLists(opts Options) (*lists, error) {
+	l := &lists{secret: builtInSecrets(), protected: builtInProtected(), denyRead: opts.DenyRead, protect: opts.Protect}
+	if err := l.compile(); err != nil {
+		return nil, err
 	}
 	for _, r := range opts.AllowRead {
 		list, err := newEntries(r)
 		if err != nil {
-			return l, err
+			return nil, err
 		}
 		l.allowRead = append(l.allowRead, list...)
 	}

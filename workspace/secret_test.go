@@ -307,3 +307,31 @@ func TestListed(t *testing.T) {
 		}
 	}
 }
+
+// TestTighten: rules that are added hold for the next step of a call that runs.
+func TestTighten(t *testing.T) {
+	noGitSettings(t)
+	b := newBox(t, Options{NoSync: true, AllowHardLinks: true, DenyRead: []Rule{{Glob: "one", Name: "one"}}})
+	b.build("one = "+topSecret, "two = "+topSecret, "run/x = x")
+	must(t, os.Link(b.W+"/two", b.W+"/hard"))
+	o := b.overlay()
+	_, err := readAll(t, o, "hard")
+	must(t, err, b.w.Tighten(nil, nil), b.w.Tighten([]Rule{{Glob: "one"}}, nil))
+	if err := b.w.Tighten([]Rule{{Glob: "ok"}}, []Rule{{Glob: "[", Where: "w.toml:5"}}); err == nil || !strings.Contains(err.Error(), "w.toml:5") {
+		t.Errorf("a bad rule: %v", err)
+	}
+	write(t, o, "run/x", "y")
+	must(t, b.w.Tighten([]Rule{{Glob: "two", Name: "two"}}, []Rule{{Glob: "run/**", Name: "run"}}))
+	for _, p := range []string{"one", "two", "hard"} {
+		if text, err := readAll(t, o, p); tool.CodeOf(err) != tool.Protected {
+			t.Errorf("read %s = %q, %v", p, text, err)
+		}
+	}
+	wantCode(t, b.commit(o), tool.Protected)
+	list, err := o.Protected(t.Context())
+	must(t, err)
+	if got := protectedText(list); got != "run/x:run" {
+		t.Errorf("protected: %s", got)
+	}
+	must(t, b.w.Commit(t.Context(), o.WriteSet(), list...))
+}

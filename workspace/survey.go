@@ -36,6 +36,13 @@ type surveys struct {
 	last *survey
 }
 
+// forget makes the next call look for itself, by rules that are new.
+func (s *surveys) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = nil
+}
+
 // surveyed gives a survey that is good enough, made now if need be. One is made
 // at a time; who waits takes the result if that will do.
 func (w *Workspace) surveyed(ctx context.Context, enough func(*survey) bool) (*survey, error) {
@@ -145,8 +152,8 @@ func (t *surveyor) dir(d dir, path string, depth int) {
 
 func (t *surveyor) name(d dir, parent, name string) {
 	path := join(parent, name)
-	secret := t.w.lists.secretRule(path)
-	protected := t.w.lists.protectedRule(path)
+	secret := t.w.rules().secretRule(path)
+	protected := t.w.rules().protectedRule(path)
 	if secret == nil && protected == nil {
 		return
 	}

@@ -13,6 +13,12 @@
 // set on the disk: all of its files or none, each replaced in one step, and only
 // if every file is still what it was when the write set was made.
 //
+// Nothing that is on the list of secrets is opened, listed or changed, by whatever
+// name; what is on the list of protected paths is changed only by a commit that
+// was allowed those very paths. Both lists are judged by names, at every call; what
+// git makes special by its settings is looked up at every change, and for that
+// alone git's own settings outside the root are read.
+//
 // Other programs may save at any time. A commit that meets another save takes
 // itself back, and the last save stands under its name afterwards.
 //
@@ -38,6 +44,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -92,7 +99,7 @@ type Workspace struct {
 	tempName   func() string
 	onStep     func(op string) // before each step and look of a commit that another program could come before
 
-	lists   lists
+	lists   atomic.Pointer[lists]
 	surveys surveys
 	denied  deniedDirs
 	swept   sweptDirs
@@ -145,7 +152,8 @@ func Open(path string, opts Options) (*Workspace, error) {
 			return nil, fmt.Errorf("the state folder, which holds the locks of the workspace, cannot be made: %w", err)
 		}
 	}
-	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName, lists: rules}
+	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName}
+	w.lists.Store(rules)
 	if err := w.openRoot(real); err != nil {
 		return nil, err
 	}
