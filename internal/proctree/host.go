@@ -35,9 +35,9 @@ func (h *Host) Close() error { return h.impl.close() }
 //
 // The files are the caller's to close, before Close: a terminal that stays open
 // can be found by the next tree of the same profile. With TTY only Terminal is
-// set. They
-// honour deadlines, and Close ends a blocked Read, as long as nobody calls
-// their Fd method: it makes them blocking. A terminal whose last user has gone
+// set. On
+// Linux they honour deadlines, and Close ends a blocked Read, as long as nobody
+// calls their Fd method: it makes them blocking. A terminal whose last user has gone
 // reads as EIO.
 type Process struct {
 	// Pid and Start (clock ticks since boot) name the leader, in the server's own
@@ -110,6 +110,15 @@ func (p *Process) Kill(ctx context.Context, o KillOptions) (Killed, error) {
 // Close ends what is left of the tree at once and releases its helper. It does
 // not close the files. Every Process must be closed.
 func (p *Process) Close() error { return p.impl.close() }
+
+// closeFiles is for a process that nobody will get.
+func (p *Process) closeFiles() {
+	for _, f := range []*os.File{p.Terminal, p.Stdin, p.Stdout, p.Stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
 
 type host interface {
 	start(context.Context, Spec) (*Process, error)

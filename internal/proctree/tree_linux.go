@@ -309,14 +309,6 @@ func pidOf(pidfd int) int {
 	return 0
 }
 
-func (p *Process) closeFiles() {
-	for _, f := range []*os.File{p.Terminal, p.Stdin, p.Stdout, p.Stderr} {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
 func (t *tree) done() <-chan struct{} { return t.leaderDone }
 func (t *tree) gone() <-chan struct{} { return t.allGone }
 

@@ -20,6 +20,10 @@ type zygote struct {
 	dead error
 }
 
+// helperEnv is the environment of all helpers: they have none of ours, since what
+// they start could read it, and two processors will do.
+var helperEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+
 // openZygote starts the first helper. ended is closed when its process is gone.
 func openZygote() (z *zygote, ended <-chan struct{}, err error) {
 	ours, theirs, err := wire.Pair()
@@ -39,10 +43,9 @@ func openZygote() (z *zygote, ended <-chan struct{}, err error) {
 		return nil, nil, &StartError{Op: "helper", Err: err}
 	}
 	defer null.Close()
-	// The program's own file, whatever has become of its name. It gets none of our
-	// environment, since it hands on what it has, and two processors will do.
+	// The program's own file, whatever has become of its name.
 	p, err := os.StartProcess("/proc/self/exe", []string{"wasmtools-helper", helper.Arg, helper.RoleZygote}, &os.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}, Files: []*os.File{null, null, null, sock}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: helperEnv, Files: []*os.File{null, null, null, sock}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		conn.Close()
