@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,9 @@ const (
 	maxGitConfig  = 256 << 10 // of one configuration
 	maxGitConfigs = 64        // files for one repository, included ones too
 	maxGitFiles   = 4096      // for one look at all of them
+	maxGitBytes   = 16 << 20  // the same
+	maxHooksPaths = 64        // settings of core.hooksPath in one repository; the last one counts for git
+	maxHooks      = 1000      // names in a directory of hooks
 	maxIncludes   = 10        // in each other; git's own limit
 	maxUp         = 64        // directories above the root that are searched for a repository
 )
@@ -120,6 +124,7 @@ type gitFinder struct {
 	seen   map[string]bool
 	files  int // read for the repository at hand
 	all    int
+	bytes  int
 
 	shared *gitShared
 }
@@ -228,7 +233,7 @@ func (g *gitFinder) stat(a at) Type {
 
 // read gives the beginning of a regular file, "" if there is none.
 func (g *gitFinder) read(a at, most int) string {
-	if g.files >= maxGitConfigs || g.all >= maxGitFiles {
+	if g.files >= maxGitConfigs || g.all >= maxGitFiles || g.bytes >= maxGitBytes {
 		return ""
 	}
 	g.files++
@@ -238,10 +243,14 @@ func (g *gitFinder) read(a at, most int) string {
 			a = g.settle(g.abs(a))
 		}
 	}
+	var p []byte
 	if a.in {
-		return string(g.v.readStart(a.path, most))
+		p = g.v.readStart(a.path, most)
+	} else {
+		p = hostStart(a.path, most)
 	}
-	return string(hostStart(a.path, most))
+	g.bytes += len(p)
+	return string(p)
 }
 
 // readStart reads up to most bytes of a file of the view.
@@ -352,7 +361,9 @@ func (g *gitFinder) repository(dir at, bases ...at) {
 	for _, d := range dirs {
 		for _, name := range []string{"config", "config.worktree"} {
 			settings = append(settings, g.config(g.below(d, name), 0)...)
+			g.linked(g.below(d, name), Rule{Name: "git", Glob: "a file that a link in a git directory leads to"})
 		}
+		g.hooks(g.below(d, "hooks"))
 	}
 	for _, s := range settings {
 		if s.section == "core" && s.sub == "" && s.key == "worktree" {
@@ -364,12 +375,73 @@ func (g *gitFinder) repository(dir at, bases ...at) {
 			}
 		}
 	}
+	var paths []string
 	for _, s := range settings {
-		if s.section != "core" || s.sub != "" || s.key != "hookspath" {
-			continue
+		if s.section == "core" && s.sub == "" && s.key == "hookspath" && !slices.Contains(paths, s.value) {
+			paths = append(paths, s.value)
 		}
+	}
+	for _, path := range paths[max(0, len(paths)-maxHooksPaths):] {
 		for _, base := range bases {
-			g.named(base, s.value)
+			g.named(base, path)
+		}
+	}
+}
+
+// linked adds what a name leads to that is a link.
+func (g *gitFinder) linked(a at, rule Rule) {
+	if a.in {
+		if st, _, err := g.v.lstat(a.path); err != nil || st.typ != Link {
+			return
+		}
+	} else if fi, err := os.Lstat(a.path); err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		return
+	}
+	g.add(g.settle(g.abs(a)), rule)
+}
+
+// hooks adds what a directory of hooks leads to, if it is a link, or by links that
+// are in it.
+func (g *gitFinder) hooks(dir at) {
+	rule := Rule{Name: "hooks", Glob: "what a link among git's hooks leads to"}
+	g.linked(dir, rule)
+	if dir = g.settle(g.abs(dir)); dir.in {
+		d, err := g.v.w.openDir(dir.path)
+		if err != nil {
+			return
+		}
+		defer d.close()
+		var links []string
+		n := 0
+		buf := make([]byte, 4<<10)
+		for n < maxHooks {
+			end, err := d.readNames(buf, func(name []byte, t Type) bool {
+				if n++; t == Link || t == "" {
+					links = append(links, string(name))
+				}
+				return n < maxHooks
+			})
+			if end || err != nil {
+				break
+			}
+		}
+		for _, name := range links {
+			g.linked(at{true, join(dir.path, name)}, rule)
+		}
+		return
+	}
+	if g.stat(dir) != Dir {
+		return
+	}
+	f, err := os.OpenFile(dir.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	list, _ := f.ReadDir(maxHooks)
+	for _, e := range list {
+		if e.Type()&fs.ModeSymlink != 0 {
+			g.linked(at{false, filepath.Join(dir.path, e.Name())}, rule)
 		}
 	}
 }
@@ -382,6 +454,7 @@ func (g *gitFinder) named(base at, path string) {
 	}
 	rule := Rule{Name: "hooks", Glob: "core.hooksPath of a repository"}
 	g.add(place, rule)
+	g.hooks(place)
 	if !filepath.IsAbs(filepath.FromSlash(path)) && !strings.HasPrefix(path, "~") {
 		if rel, ok := belowRoot(g.v.w.real, filepath.Join(g.abs(base), filepath.FromSlash(path))); ok {
 			if clean, _, err := checkPath(g.v.w.real, strings.TrimPrefix(filepath.ToSlash(rel), "/")); err == nil {

@@ -135,6 +135,10 @@ var protectCases = []protectCase{
 	{"hooksPath, a link moved there", withConfig("\thooksPath = tools/hooks\n", "t2 => f2", "f2/hooks/x = x"), move("t2", "tools"), "tools:hooks", Options{}},
 	{"hooksPath through a link", withConfig("\thooksPath = l/hooks\n", "l => real", "real/hooks/x = x"), put("real/hooks/pre-commit", "x"), "real/hooks/pre-commit:hooks", Options{}},
 	{"hooksPath through a link, which goes", withConfig("\thooksPath = l/hooks\n", "l => real", "real/hooks/x = x"), del("l"), "l:hooks", Options{}},
+	{"a hook that is a link", append(gitTree[:4:4], ".git/hooks/pre-commit => ../../scripts/check.sh", "scripts/check.sh = x"), all(put("scripts/check.sh", "y"), put("scripts/x", "x")), "scripts/check.sh:hooks", Options{}},
+	{"hooks that are a link", append(gitTree[:4:4], ".git/hooks => ../scripts", "scripts/check.sh = x"), put("scripts/pre-push", "y"), "scripts/pre-push:hooks", Options{}},
+	{"a hook of hooksPath that is a link", withConfig("\thooksPath = tools/hooks\n", "tools/hooks/pre-commit => ../../scripts/check.sh", "scripts/check.sh = x"), put("scripts/check.sh", "y"), "scripts/check.sh:hooks", Options{}},
+	{"settings that are a link", []string{".git/HEAD = x", ".git/config => ../conf", "conf = [core]\nhooksPath = lh\n"}, all(put("conf", "x"), put("lh/x", "x")), "conf:git lh:hooks lh/x:hooks", Options{}},
 	{"included", withConfig("[include]\npath = ../team.gitconfig\n", "team.gitconfig = [core]\n\thooksPath = th\n"), all(put("th/x", "x"), put("team.gitconfig", "x"), put("other.gitconfig", "x")),
 		"team.gitconfig:git th:hooks th/x:hooks", Options{}},
 	{"included on a condition", withConfig("[includeIf \"onbranch:none\"]\n\tpath = more\n", ".git/more = [core]\nhooksPath=ch\n"), put("ch/x", "x"), "ch:hooks ch/x:hooks", Options{}},
@@ -333,6 +337,56 @@ func TestProtectedInBetween(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestGitOddities: nothing that stands where git has its files makes a look wait,
+// or read without end.
+func TestGitOddities(t *testing.T) {
+	noGitSettings(t)
+	eachWay(t, func(t *testing.T, b *box) {
+		fifo := func(path string) { must(t, os.MkdirAll(filepath.Dir(path), 0o755)); skipUnless(t, makeFIFO(path)) }
+		long := strings.Repeat("x", maxGitConfig)
+		b.build("f = f", "deep/a/b/f = f", ".git/HEAD = x", ".git/config = [include]\npath = "+b.O+"/fifo\npath = ../pipe\npath = /dev/zero\npath = config\npath = "+long+"\n",
+			"one/.git = gitdir: ../two/.git\n", "two/.git = gitdir: ../one/.git\n", "self/.git = gitdir: .git\n", "long/.git = gitdir: "+long+"\n", "none/.git = nonsense\n",
+			"loop/.git => .git", "far/.git => $O", "ring/.git/HEAD = x", "ring/.git/commondir = ../.git\n", "dev/.git => /dev/zero", "null/.git = gitdir: \x00\n",
+			"many/.git/config = "+strings.Repeat("[core]\nhooksPath = h\n", 5000), "wide/.git/config = [core]\n")
+		for i := range 3 * maxHooksPaths {
+			p, err := os.OpenFile(b.W+"/wide/.git/config", os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			_, err = fmt.Fprintf(p, "hooksPath = h%d\n", i)
+			must(t, err, p.Close())
+		}
+		fifo(b.O + "/fifo")
+		fifo(b.W + "/pipe")
+		fifo(b.W + "/sub/.git")
+		fifo(b.W + "/bare/config")
+		fifo(b.W + "/bare/hooks")
+		b.build("bare/HEAD = x", "bare/objects/", "bare/refs/")
+		fifo(b.W + "/p/.git/config")
+		fifo(b.W + "/p/.git/commondir")
+		o := b.overlay()
+		for _, dir := range []string{"", "deep/a/b/", "one/", "two/", "self/", "long/", "none/", "loop/", "ring/", "dev/", "null/", "many/", "wide/", "sub/", "bare/", "p/"} {
+			write(t, o, dir+"f", "x")
+		}
+		list, err := o.Protected(t.Context())
+		must(t, err)
+		if len(list) > 0 {
+			t.Errorf("protected: %s", protectedText(list))
+		}
+		must(t, b.commit(o))
+		o = b.overlay()
+		write(t, o, fmt.Sprintf("wide/h%d/x", 3*maxHooksPaths-1), "x")
+		if list, err = o.Protected(t.Context()); err != nil || len(list) != 2 {
+			t.Errorf("the last of many settings: %v, %v", list, err)
+		}
+	})
+}
+
+func skipUnless(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Skip(err)
 	}
 }
 

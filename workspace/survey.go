@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -10,7 +9,7 @@ import (
 
 const (
 	maxSurveyed = 5_000_000 // names
-	maxPlaces   = 10_000    // repositories, or links; more is no tree that people work in
+	maxPlaces   = 1000      // repositories, links, or what they lead to; more is no tree that people work in
 	surveyTime  = 10 * time.Second
 
 	// For this time, and for this many times as long as it took, other calls make
@@ -32,22 +31,26 @@ type survey struct {
 }
 
 type surveys struct {
-	mu   sync.Mutex
+	turn chan struct{} // holds one token: a survey is made, or last is looked at
 	last *survey
 }
 
 // forget makes the next call look for itself, by rules that are new.
 func (s *surveys) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
 	s.last = nil
+	<-s.turn
 }
 
 // surveyed gives a survey that is good enough, made now if need be. One is made
 // at a time; who waits takes the result if that will do.
 func (w *Workspace) surveyed(ctx context.Context, enough func(*survey) bool) (*survey, error) {
-	w.surveys.mu.Lock()
-	defer w.surveys.mu.Unlock()
+	select {
+	case w.surveys.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-w.surveys.turn }()
 	if s := w.surveys.last; s != nil && enough(s) {
 		return s, nil
 	}

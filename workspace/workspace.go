@@ -153,6 +153,7 @@ func Open(path string, opts Options) (*Workspace, error) {
 		}
 	}
 	w := &Workspace{opts: opts, real: real, umask: currentUmask(), sysOpenat2: defaultOpenat2, tempName: tempName}
+	w.surveys.turn = make(chan struct{}, 1)
 	w.lists.Store(rules)
 	if err := w.openRoot(real); err != nil {
 		return nil, err
