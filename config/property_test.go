@@ -110,7 +110,7 @@ func (w *writer) call() policy.Call {
 func TestWorkspaceOnlyTightens(t *testing.T) {
 	order := []policy.Decision{policy.Allow, policy.Ask, policy.Deny}
 	tighter := 0
-	for seed := range uint64(5000) {
+	for seed := range uint64(2000) {
 		w := &writer{Rand: rand.New(rand.NewPCG(seed, 2))}
 		userText, ownText := w.user(), w.own()
 		user, err := Parse("user", []byte(userText))

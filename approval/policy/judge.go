@@ -45,6 +45,7 @@ const (
 func Judge(p Policy, c Call, s Site) Verdict {
 	j := &judge{policy: p, call: c, site: s}
 	j.call.Input = c.input()
+	j.call.Source = tool.ParseSource(string(c.Source)) // what is unknown is the least trusted
 	j.findParts()
 	for i := range j.parts { // what follows only makes it stricter
 		j.permit(&j.parts[i])

@@ -107,10 +107,13 @@ func (r *Rule) names(t Target) bool {
 
 // escapeGlob returns the glob that fits exactly path.
 func escapeGlob(path string) string {
-	if !strings.ContainsAny(path, `\*?[]{}`) {
+	if !strings.ContainsAny(path, `\*?[]{}~`) {
 		return path
 	}
 	var b strings.Builder
+	if strings.HasPrefix(path, "~") { // which looks like a home folder, and is a name
+		b.WriteByte('\\')
+	}
 	for _, c := range []byte(path) {
 		if strings.IndexByte(`\*?[]{}`, c) >= 0 {
 			b.WriteByte('\\')

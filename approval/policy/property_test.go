@@ -127,9 +127,9 @@ func (r random) site() policy.Site {
 
 func seeds(t *testing.T, f func(random)) {
 	t.Helper()
-	n := uint64(20_000)
+	n := uint64(5_000)
 	if testing.Short() {
-		n = 2_000
+		n = 1_000
 	}
 	for seed := range n {
 		f(random{rand.New(rand.NewPCG(seed, 1))})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -47,6 +48,26 @@ func (j *judge) sum() Verdict {
 	return v
 }
 
+// nameable reports whether a rule in a file can be about p: the path is one that
+// a canonical path can be, the host one that a host can have.
+func (p *part) nameable() bool {
+	switch p.kind {
+	case aPath:
+		path := p.target.Path
+		if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) || len(path) > 4000 {
+			return false
+		}
+		for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+			if name == "" || name == "." || name == ".." {
+				return false
+			}
+		}
+	case aHost:
+		return p.host != "" && len(p.host) <= 260 && strings.Trim(p.host, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:[]*") == ""
+	}
+	return true
+}
+
 // listed reports whether p is on a list that its verb is held against.
 func (p *part) listed() bool {
 	return p.kind == aPath && (p.target.Secret || p.target.List != "" && p.target.Verb != Read)
@@ -56,11 +77,13 @@ func (p *part) listed() bool {
 func (j *judge) offer(v *Verdict) {
 	c := &j.call
 	r := Rule{Decision: Allow, Tools: []string{c.Tool}}
-	if c.Source != "" {
-		r.Sources = []tool.Source{c.Source}
-	}
+	r.Sources = []tool.Source{c.Source}
 	if c.Module != "" && c.Source != tool.Builtin { // what is part of this program changes with it
 		r.Modules = []tool.Digest{c.Module}
+	}
+	if !tool.ValidName(c.Tool) {
+		v.Instead = "no rule can name the tool " + tool.QuotePath(clip(c.Tool))
+		return
 	}
 	unknown := false
 	for i := range j.parts {
@@ -69,8 +92,8 @@ func (j *judge) offer(v *Verdict) {
 			v.Instead = j.instead(p)
 			return
 		}
-		if p.kind == aPath && p.decision != Allow && !utf8.ValidString(p.target.Path) {
-			v.Instead = "no rule can name this path, which is not UTF-8"
+		if p.decision != Allow && !p.nameable() {
+			v.Instead = "no rule can name " + p.String()
 			return
 		}
 		unknown = unknown || p.decision != Allow && (p.kind == anyPath || p.kind == anyHost || p.kind == anyProgram)
