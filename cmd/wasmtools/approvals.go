@@ -64,11 +64,16 @@ func visit(c *cobra.Command) (*visits, error) {
 	for _, p := range problems {
 		if errors.Is(p.Err, channel.ErrRefused) {
 			v.close()
-			return nil, tool.Errorf(tool.Denied, "%v", p).WithNext("run this in a terminal of your own")
+			return nil, refused(p)
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "wasmtools: %v\n", p)
 	}
 	return v, nil
+}
+
+// refused is the end of a command that a runtime takes for a model's.
+func refused(p channel.Problem) error {
+	return tool.Errorf(tool.Denied, "%v", p).WithNext("run this in a terminal of your own")
 }
 
 func (v *visits) close() {

@@ -28,7 +28,7 @@ type follower struct {
 	said   map[channel.Process]string
 }
 
-// run follows until ctx ends.
+// run follows until ctx ends, or a runtime refuses this process.
 func (f *follower) run(ctx context.Context) error {
 	f.lists, f.said = map[channel.Process][]waiting{}, map[channel.Process]string{}
 	var watching sync.WaitGroup
@@ -40,6 +40,9 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		}
 		for _, p := range problems {
+			if errors.Is(p.Err, channel.ErrRefused) {
+				return refused(p)
+			}
 			f.problem(p)
 		}
 		for _, c := range clients {

@@ -34,14 +34,20 @@ func home(t *testing.T) string {
 	if out, err := command(t, shared, t.TempDir(), "run", "-q", "grep", `{"pattern":"x"}`).CombinedOutput(); err != nil {
 		t.Fatalf("warming the cache: %v\n%s", err, out)
 	}
-	// State and cache belong together: entries are authenticated with a key.
-	if err := os.CopyFS(filepath.Join(dir, "state"), os.DirFS(filepath.Join(shared, "state"))); err != nil {
-		t.Fatal(err)
+	warm(t, shared, dir)
+	return dir
+}
+
+// warm copies state and cache of one home to another. They belong together:
+// what is compiled is authenticated with a key in the state.
+func warm(t *testing.T, from, to string) {
+	t.Helper()
+	for _, dir := range []string{"state", "cache"} {
+		if err := os.CopyFS(filepath.Join(to, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.CopyFS(filepath.Join(dir, "cache"), os.DirFS(filepath.Join(shared, "cache"))); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(to, func(p string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -53,7 +59,6 @@ func home(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 // outcome runs a command without a terminal and returns its output and code.

@@ -19,7 +19,10 @@ func TestMain(m *testing.M) {
 	if isCompileChild() { // of the program under test, which is this binary
 		os.Exit(run())
 	}
-	testscript.Main(tests{m}, map[string]func(){"wasmtools": func() { os.Exit(run()) }})
+	testscript.Main(tests{m}, map[string]func(){
+		"wasmtools":         func() { os.Exit(run()) },
+		"wasmtools-session": func() { os.Exit(actSession()) }, // see TestSessionHasNoPower
+	})
 }
 
 type tests struct{ m *testing.M }

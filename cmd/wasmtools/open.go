@@ -145,15 +145,32 @@ func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
 		if _, err := os.Stat(named); err != nil {
 			return "", usageError{fmt.Errorf("the workspace %s cannot be used: %w; name a directory that exists with --workspace", named, errors.Unwrap(err))}
 		}
+		if own := ownFolder(named); own != "" {
+			return "", usageError{fmt.Errorf("the workspace %s lies in %s, where wasmtools keeps what is its own; no tool may see that", named, own)}
+		}
 		if wide, what := tooWide(named); wide {
 			notice(c)("warning: the workspace is " + what + "; tools see everything below it")
 		}
 		return named, nil
 	}
+	if own := ownFolder("."); own != "" {
+		return "", usageError{fmt.Errorf("the current directory lies in %s, where wasmtools keeps what is its own; change to a project, or name it with --workspace", own)}
+	}
 	if wide, what := tooWide("."); wide {
 		return "", usageError{fmt.Errorf("the current directory is %s, which is too wide as a workspace; change to a project, or name it with --workspace", what)}
 	}
 	return ".", nil
+}
+
+// ownFolder is the folder of ours that dir lies in or is; "" if in none.
+func ownFolder(dir string) string {
+	real := realPath(dir)
+	for _, own := range userDirs().private() {
+		if isBelow(real, realPath(own)) {
+			return own
+		}
+	}
+	return ""
 }
 
 // tooWide reports whether dir is the file system's root, the home folder, or a
