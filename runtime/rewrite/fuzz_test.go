@@ -60,13 +60,17 @@ func FuzzInstrument(f *testing.F) {
 
 // FuzzCode makes code at random, in a module where many indices exist.
 func FuzzCode(f *testing.F) {
+	// Without their last end, which is added to whatever comes.
 	for _, r := range runaways {
 		for _, fn := range r.m().functions {
-			f.Add(fn.body)
+			f.Add(fn.body[:len(fn.body)-1])
 		}
 	}
+	for _, body := range walks {
+		f.Add(body)
+	}
 	for op := range opcode(len(shapes)) {
-		f.Add(code(opUnreachable, op, 0, 0, opUnreachable, opEnd))
+		f.Add(code(opUnreachable, op, 0, 0, opUnreachable))
 	}
 	h := newHost(f, interpreter())
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -136,26 +140,28 @@ func compare(t *testing.T, original, changed []byte) {
 		return
 	}
 	for name, def := range first.ExportedFunctionDefinitions() {
-		args, ok := zeros(def.ParamTypes())
-		if !ok {
-			continue
-		}
-		results2, err2 := second.ExportedFunction(name).Call(ctx, args...)
-		if endless {
-			return
-		}
-		results1, err1 := first.ExportedFunction(name).Call(ctx, args...)
-		if outcome(err1) != outcome(err2) {
-			t.Fatalf("%q: %v as it is, %v with a countdown", name, err1, err2)
-		}
-		if strings.Contains(outcome(err1), "stack overflow") {
-			return // how deep it was may differ, and so may what was done
-		}
-		if err1 != nil {
-			continue
-		}
-		if got, want := describe(def.ResultTypes(), results2), describe(def.ResultTypes(), results1); got != want {
-			t.Fatalf("%q: %q as it is, %q with a countdown", name, want, got)
+		for _, v := range []uint64{0, 1, 5} {
+			args, ok := arguments(def.ParamTypes(), v)
+			if !ok {
+				continue
+			}
+			results2, err2 := second.ExportedFunction(name).Call(ctx, args...)
+			if endless {
+				return
+			}
+			results1, err1 := first.ExportedFunction(name).Call(ctx, args...)
+			if outcome(err1) != outcome(err2) {
+				t.Fatalf("%q(%d): %v as it is, %v with a countdown", name, v, err1, err2)
+			}
+			if strings.Contains(outcome(err1), "stack overflow") {
+				return // how deep it was may differ, and so may what was done
+			}
+			if err1 != nil {
+				continue
+			}
+			if got, want := describe(def.ResultTypes(), results2), describe(def.ResultTypes(), results1); got != want {
+				t.Fatalf("%q(%d): %q as it is, %q with a countdown", name, v, want, got)
+			}
 		}
 	}
 	for name := range first.ExportedMemoryDefinitions() {
@@ -205,14 +211,17 @@ func startFuzzed(ctx context.Context, h *host, wasm []byte) (mod api.Module, err
 	return h.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 }
 
-// zeros are arguments for a function, if it takes only what has a zero.
-func zeros(params []api.ValueType) (args []uint64, ok bool) {
+// arguments are some for a function, if it takes only what has a zero: v as a
+// number, else zero.
+func arguments(params []api.ValueType, v uint64) (args []uint64, ok bool) {
 	for _, p := range params {
 		switch p {
-		case I32, I64, F32, F64, ExternRef, FuncRef:
+		case I32, I64:
+			args = append(args, v)
+		case F32, F64, ExternRef, FuncRef:
 			args = append(args, 0)
 		case V128:
-			args = append(args, 0, 0)
+			args = append(args, v, 0)
 		default:
 			return nil, false
 		}
@@ -220,21 +229,9 @@ func zeros(params []api.ValueType) (args []uint64, ok bool) {
 	return args, true
 }
 
-// addSeeds adds modules of many kinds: the small ones of our own, and from the
-// engine's tests, where they are at hand, a few that are valid in each suite.
+// addSeeds adds modules from the engine's tests, where they are at hand, a few
+// that are valid in each suite. Those of our own are saved in testdata/fuzz.
 func addSeeds(f *testing.F) {
-	f.Add(rich())
-	f.Add(stateful().Encode())
-	for _, r := range runaways {
-		f.Add(r.m().Encode())
-	}
-	for _, c := range indexCases {
-		m := everything(code(opEnd))
-		m.memories[0].shared = false
-		m.imports = []moduleImport{{ImportName: ImportName{"env", "f"}, kind: Function}}
-		c.put(m, 0)
-		f.Add(m.Encode())
-	}
 	dir, err := wazeroDir()
 	if err != nil {
 		return
