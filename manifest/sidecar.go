@@ -153,12 +153,20 @@ type sidecarTool struct {
 // stands twice or that is over a bound is an invalid_module error that names
 // the field or the line.
 func ParseSidecar(data []byte) (s Sidecar, err error) {
-	defer func() {
-		// The parser of TOML is not ours and meets a stranger's bytes.
-		if v := recover(); v != nil {
-			s, err = Sidecar{}, side("the file", "it cannot be read")
-		}
-	}()
+	// A mistake of ours is no way to end a process that meets a stranger's bytes.
+	// Tests call parseSidecar, so that they see it.
+	defer unreadable(&err)
+	return parseSidecar(data)
+}
+
+// unreadable turns a panic into a refusal.
+func unreadable(err *error) {
+	if recover() != nil {
+		*err = side("the file", "it cannot be read")
+	}
+}
+
+func parseSidecar(data []byte) (s Sidecar, err error) {
 	switch {
 	case len(data) > MaxSidecar:
 		return s, side("the file", "it has %d bytes; at most %d are allowed", len(data), MaxSidecar)
@@ -168,20 +176,29 @@ func ParseSidecar(data []byte) (s Sidecar, err error) {
 	if why := tooNested(data); why != "" {
 		return s, side("the file", "%s", why)
 	}
-	var all map[string]any
-	if err := toml.Unmarshal(data, &all); err != nil {
-		return s, decodeFault(err)
+	all, f, err := decodeSidecar(data)
+	if err != nil {
+		return s, err
 	}
 	if why := exactKeys(all, "", 0); why != "" {
 		return s, side("the file", "%s", why)
 	}
-	var f sidecarFile
+	return f.check()
+}
+
+// decodeSidecar reads the file twice: as any table, and as ours. The parser of
+// TOML is not ours, so that its panics are no news to us.
+func decodeSidecar(data []byte) (all map[string]any, f sidecarFile, err error) {
+	defer unreadable(&err)
+	if err := toml.Unmarshal(data, &all); err != nil {
+		return all, f, decodeFault(err)
+	}
 	d := toml.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return s, decodeFault(err)
+		return all, f, decodeFault(err)
 	}
-	return f.check()
+	return all, f, nil
 }
 
 // exactKeys refuses a key in another case than ours: the decoder would take

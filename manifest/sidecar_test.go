@@ -245,12 +245,16 @@ func TestManifestCapabilities(t *testing.T) {
 func FuzzParseSidecar(f *testing.F) {
 	f.Add([]byte(goodSidecar))
 	f.Add([]byte("name='a'\nversion='1.0.0'\n[[tools]]\nname='x'\ndescription='d'\nargs=['{a}{{','{b...}']\ninput='{c}'\n"))
+	// Short ones, in which every change matters.
+	for _, line := range []string{"args=['a{b}','{{c}}','{d...}']", "input='x{y}z'", "mount='/a/b'", "ok_exit=[1,2]", "export='f'"} {
+		f.Add([]byte("[[tools]]\n" + line))
+	}
 	f.Add([]byte("[[tools]]\n[tools.input_schema]\na.b.c=[{x=1979-05-27},{}]\n[[tools.capabilities.net]]\nhost='*'\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := ParseSidecar(data)
+		s, err := parseSidecar(data)
 		if err != nil {
 			if tool.CodeOf(err) != tool.InvalidModule {
-				t.Fatalf("ParseSidecar: %v", err)
+				t.Fatalf("parseSidecar: %v", err)
 			}
 			return
 		}
