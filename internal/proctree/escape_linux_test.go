@@ -245,8 +245,9 @@ func TestEscape(t *testing.T) {
 		}
 	}
 
-	h, weakHost := open(t), open(t)
-	proctree.ForbidBox(weakHost)
+	h, weakHost, wrapHost := open(t), open(t), open(t)
+	proctree.ForbidBox(weakHost, false)
+	proctree.ForbidBox(wrapHost, true)
 	full := proctree.Profile{
 		Name: proctree.WorkspaceWrite, Network: proctree.NetworkLoopback, Write: []string{s.Workspace}, Protect: []string{s.Protected},
 		Hide: []string{s.Secret, s.Env}, Tmp: realDir(t),
@@ -266,6 +267,7 @@ func TestEscape(t *testing.T) {
 		{"none", h, proctree.Profile{Name: proctree.None}, names},
 		{"workspace-write", h, full, nil},
 		{"read-only", h, readOnly, nil},
+		{"bubblewrap", wrapHost, full, nil},
 		{"weak", weakHost, weak, weakGaps},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,15 @@ package proctree
 
 import "errors"
 
-// ForbidBox lets h find a system that refuses namespaces.
-func ForbidBox(h *Host) { h.impl.(*linuxHost).noBox = errors.New("refused for a test") }
+// ForbidBox lets h find a system that refuses namespaces to us, and to
+// bubblewrap too unless that is wanted.
+func ForbidBox(h *Host, bubblewrap bool) {
+	l := h.impl.(*linuxHost)
+	l.noBox = errors.New("refused for a test")
+	if !bubblewrap {
+		l.noWrap = errors.New("refused for a test too")
+	}
+}
 
 // The race detector lets each program sleep for a second at its end.
 func init() { helperEnv = append(helperEnv, "GORACE=atexit_sleep_ms=0") }

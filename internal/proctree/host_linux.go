@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/wasmtools/wasmtools/internal/proctree/walk"
 	"github.com/wasmtools/wasmtools/internal/proctree/wire"
 )
 
@@ -31,6 +33,7 @@ type linuxHost struct {
 	ended  <-chan struct{} // of the first zygote's process
 	box    *zygote
 	noBox  error // why there is no box
+	noWrap error // why there is no bubblewrap
 
 	mu     sync.Mutex
 	closed bool
@@ -174,7 +177,14 @@ func (h *linuxHost) newReaper(ctx context.Context, setup wire.Setup) (*reaper, e
 	}
 	r, err := h.newBoxed(ctx, setup)
 	var no *UnavailableError
-	if err == nil || !setup.Weak || !errors.As(err, &no) {
+	if errors.As(err, &no) {
+		var werr error
+		if r, werr = h.newWrapped(ctx, setup); werr == nil {
+			return r, nil
+		}
+		err = &UnavailableError{Profile: no.Profile, Reason: no.Reason + "; bubblewrap: " + werr.Error()}
+	}
+	if err == nil || !setup.Weak || no == nil {
 		return r, err
 	}
 	weak, werr := h.setUp(ctx, h.first, wire.Spawn{Kind: wire.KindReaper}, setup)
@@ -212,14 +222,44 @@ func (h *linuxHost) newBoxed(ctx context.Context, setup wire.Setup) (*reaper, er
 	return r, err
 }
 
+// newWrapped is for systems that let bubblewrap make namespaces, and not us.
+func (h *linuxHost) newWrapped(ctx context.Context, setup wire.Setup) (*reaper, error) {
+	if h.noWrap != nil {
+		return nil, h.noWrap
+	}
+	setup.Hide = append(slices.Clone(setup.Hide), foreignSockets(setup.Write)...)
+	r, err := h.setUp(ctx, h.first, wire.Spawn{Kind: wire.KindWrapped, Setup: string(setup.Encode())}, setup)
+	var no *UnavailableError
+	var se *StartError
+	switch {
+	case errors.As(err, &no):
+		return nil, errors.New(no.Reason)
+	case errors.As(err, &se) && se.Err == syscall.ENOENT:
+		h.noWrap = errors.New("it is not installed")
+		return nil, h.noWrap
+	case errors.Is(err, ErrClosed):
+		return nil, errors.New("it does not start")
+	case err != nil:
+		return nil, err
+	}
+	// Between the zygote's child and the reaper stand two processes of bubblewrap.
+	inner := slices.IndexFunc(walk.Descendants(r.pid, false), func(p walk.Process) bool { return p.Name == "wasmtools-helpe" })
+	if inner < 0 {
+		r.conn.Close()
+		return nil, errors.New("its helper is not found")
+	}
+	r.pid = walk.Descendants(r.pid, false)[inner].Pid
+	return r, nil
+}
+
 func (h *linuxHost) setUp(ctx context.Context, from *zygote, s wire.Spawn, setup wire.Setup) (*reaper, error) {
 	conn, pid, err := from.spawn(s)
 	if err != nil {
 		return nil, err
 	}
-	r := &reaper{conn: conn, pid: pid, boxed: s.Kind == wire.KindBoxed, answers: make(chan wire.Frame, 1)}
-	// A /tmp in memory is one tree's own.
-	r.once = r.boxed && setup.Tmp == ""
+	r := &reaper{conn: conn, pid: pid, boxed: s.Kind != wire.KindReaper, answers: make(chan wire.Frame, 1)}
+	// A /tmp in memory is one tree's own, and bubblewrap's covers cannot be renewed.
+	r.once = r.boxed && setup.Tmp == "" || s.Kind == wire.KindWrapped
 	go r.listen()
 	f, err := r.ask(ctx, wire.Frame{Type: wire.TypeSetup, Body: setup.Encode()})
 	if err != nil {

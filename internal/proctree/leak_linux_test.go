@@ -227,13 +227,16 @@ func TestMain(m *testing.M) {
 func serve(marker string) int {
 	os.Unsetenv(serverRole)
 	h := proctree.Open(proctree.Options{})
-	tmp := os.Args[1]
+	tmp, wrapped := os.Args[1], len(os.Args) > 2
+	if wrapped {
+		proctree.ForbidBox(h, true)
+	}
 	for i := range 4 {
 		s := proctree.Spec{
 			Path: "/bin/bash", Argv: []string{"bash", "-c", clingers(marker) + "sleep " + marker}, Env: []string{"PATH=/usr/bin:/bin"},
 			Dir: "/", Profile: proctree.Profile{Name: proctree.None},
 		}
-		if i >= 2 {
+		if i >= 2 || wrapped {
 			s.Profile = proctree.Profile{Name: proctree.ReadOnly, Network: proctree.NetworkOff, Tmp: tmp}
 		}
 		if i%2 == 0 {
@@ -262,9 +265,9 @@ func serve(marker string) int {
 }
 
 // victim is a server in a process of its own, with its trees running.
-func victim(t *testing.T, marker string) *exec.Cmd {
+func victim(t *testing.T, marker string, more ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", realDir(t))
+	cmd := exec.Command("/proc/self/exe", append([]string{realDir(t)}, more...)...)
 	cmd.Env = append(os.Environ(), serverRole+"="+marker)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -373,10 +376,35 @@ func TestServerIsKilled(t *testing.T) {
 	}
 }
 
+// TestServerIsKilledInBubblewrap is the same where bubblewrap makes the boxes.
+func TestServerIsKilledInBubblewrap(t *testing.T) {
+	h := open(t)
+	proctree.ForbidBox(h, true)
+	if _, err := h.Probe(context.Background(), proctree.Profile{Name: proctree.ReadOnly, Network: proctree.NetworkOff, Tmp: realDir(t)}); err != nil {
+		t.Skip(err)
+	}
+	for _, reapersToo := range []bool{false, true} {
+		marker := newMarker()
+		cmd := victim(t, marker, "wrapped")
+		all := walk.Descendants(cmd.Process.Pid, false)
+		begin := time.Now()
+		if reapersToo {
+			for _, p := range helpersOf(all) {
+				if role(p.Pid) != "zygote" {
+					syscall.Kill(p.Pid, syscall.SIGKILL)
+				}
+			}
+		}
+		syscall.Kill(cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+		allGone(t, marker, all, begin)
+	}
+}
+
 func role(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	f := strings.Split(string(b), "\x00")
-	if len(f) < 3 || f[0] != "wasmtools-helper" {
+	if len(f) < 3 || f[0] != "wasmtools-helper" && f[0] != "/run/wasmtools-helper" {
 		return ""
 	}
 	return f[2]

@@ -160,7 +160,7 @@ func TestPlantedLink(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	h, weak := open(t), open(t)
-	proctree.ForbidBox(weak)
+	proctree.ForbidBox(weak, false)
 	ws := realDir(t)
 	write(t, ws+"/.env", "secret")
 	good := proctree.Profile{Name: proctree.WorkspaceWrite, Network: proctree.NetworkOff, Write: []string{ws}, Tmp: realDir(t)}
@@ -250,4 +250,50 @@ func TestProcessLimit(t *testing.T) {
 	if m := waitMembers(t, p, func(m []proctree.Member) bool { return len(m) > 10 }); len(m) > 40 {
 		t.Errorf("%d processes", len(m))
 	}
+}
+
+// TestBubblewrap: where only bubblewrap may make namespaces, it does.
+func TestBubblewrap(t *testing.T) {
+	h := open(t)
+	proctree.ForbidBox(h, true)
+	base := sceneBase(t)
+	ws, state := base+"/state/workspace", base+"/state"
+	os.MkdirAll(ws+"/git", 0o755)
+	write(t, ws+"/.env", "secret")
+	write(t, ws+"/git/config", "protected")
+	write(t, state+"/key", "secret")
+	profile := proctree.Profile{
+		Name: proctree.WorkspaceWrite, Network: proctree.NetworkLoopback, Write: []string{ws}, Tmp: realDir(t),
+		Hide: []string{state, ws + "/.env"}, Protect: []string{ws + "/git"},
+	}
+	if _, err := h.Probe(context.Background(), profile); err != nil {
+		t.Skip(err)
+	}
+	const text = `cat .env ../key 2>/dev/null; printf x 2>/dev/null >git/config; cat git/config; echo; echo new >made; cat made; cat /tmp/kept 2>/dev/null; echo kept >/tmp/kept; ps ax | grep -c bash; test -t 0 && tty`
+	for _, want := range []string{"protected\nnew\n", "protected\nnew\nkept\n"} {
+		s := script(ws, text)
+		s.Profile = profile
+		p := start(t, h, s)
+		out, e := finish(t, p)
+		if !strings.HasPrefix(out, want) || e.Code != 1 {
+			t.Errorf("got %q, %+v; want %q", out, e, want)
+		}
+	}
+	s := script(ws, "echo ready; sleep 600; true")
+	s.Merge, s.TTY, s.Profile = false, &proctree.Size{Cols: 80, Rows: 24}, profile
+	p := start(t, h, s)
+	readLine(t, p.Terminal)
+	m := waitMembers(t, p, func(m []proctree.Member) bool { return len(m) == 2 })
+	if m[0].Pid != p.Pid || m[0].Name != "bash" {
+		t.Errorf("members %+v; want the leader %d first, and nobody of bubblewrap's", m, p.Pid)
+	}
+	if err := p.Refresh(context.Background(), nil, nil); err != nil {
+		t.Errorf("Refresh() = %v", err)
+	}
+	replace(t, ws+"/.env", "secret")
+	if err := p.Refresh(context.Background(), nil, nil); err == nil {
+		t.Error("Refresh says nothing of a secret that is bare")
+	}
+	kill(t, p, proctree.KillOptions{})
+	gone(t, p)
 }

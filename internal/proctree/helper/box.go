@@ -37,6 +37,9 @@ const (
 // tmpSize bounds the private /tmp in memory, and /dev/shm.
 const tmpSize = "size=64m"
 
+// keptOfRun is what systems without /usr/bin keep in /run.
+var keptOfRun = []string{"/run/current-system", "/run/opengl-driver", "/run/booted-system"}
+
 // kernelFolders show root what concerns the whole machine.
 var kernelFolders = []string{"/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/fs/bpf", "/sys/firmware"}
 
@@ -112,8 +115,8 @@ func buildBox(s *wire.Setup) *boxError {
 			devices[name] = fd
 		}
 	}
-	kept := map[string]int{} // of /run: what systems without /usr/bin keep there
-	for _, dir := range []string{"/run/current-system", "/run/opengl-driver", "/run/booted-system"} {
+	kept := map[string]int{}
+	for _, dir := range keptOfRun {
 		if fd, err := copyTree(dir, attrReadOnly|attrNoSuid|attrNoDev); err == nil {
 			defer syscall.Close(fd)
 			kept[dir] = fd

@@ -30,10 +30,11 @@ const Socket = 3
 
 // Roles.
 const (
-	RoleZygote = "zygote"
-	RoleBox    = "box"    // a zygote in namespaces of its own
-	RoleReaper = "reaper" // of the zygote
-	RoleBoxed  = "boxed"  // of a box
+	RoleZygote  = "zygote"
+	RoleBox     = "box"     // a zygote in namespaces of its own
+	RoleReaper  = "reaper"  // of the zygote
+	RoleBoxed   = "boxed"   // of a box
+	RoleWrapped = "wrapped" // of the zygote, in bubblewrap
 )
 
 func init() {
@@ -70,8 +71,8 @@ func run(role string) int {
 	switch role {
 	case RoleZygote, RoleBox:
 		return runZygote(conn, role == RoleBox)
-	case RoleReaper, RoleBoxed:
-		return runReaper(conn, role == RoleBoxed)
+	case RoleReaper, RoleBoxed, RoleWrapped:
+		return runReaper(conn, role)
 	}
 	return exitUsage
 }

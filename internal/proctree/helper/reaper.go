@@ -19,6 +19,7 @@ import (
 // so a tree has ended exactly when the kernel says that there are no children.
 type reaper struct {
 	conn   *wire.Conn
+	role   string
 	boxed  bool
 	box    *sandbox
 	group  *cgroup
@@ -45,7 +46,7 @@ type born struct {
 	err        error
 }
 
-func runReaper(conn *wire.Conn, boxed bool) int {
+func runReaper(conn *wire.Conn, role string) int {
 	if err := prctl(prSetChildSubreaper, 1, 0); err != nil {
 		return exitFailed
 	}
@@ -54,7 +55,7 @@ func runReaper(conn *wire.Conn, boxed bool) int {
 	if err := prctl(prSetDumpable, 0, 0); err != nil {
 		return exitFailed
 	}
-	r := &reaper{conn: conn, boxed: boxed}
+	r := &reaper{conn: conn, role: role, boxed: role != RoleReaper}
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -104,7 +105,7 @@ func (r *reaper) setup(f *wire.Frame) {
 		r.refuse(wire.Refused{Op: "setup", Errno: uint32(syscall.EPROTO)})
 		return
 	}
-	box, reason := prepare(&s, r.boxed)
+	box, reason := prepare(&s, r.role)
 	if reason != "" {
 		r.refuse(wire.Refused{Op: "profile", Reason: reason})
 		return
@@ -115,7 +116,7 @@ func (r *reaper) setup(f *wire.Frame) {
 			box.ready.Processes = r.group.most > 0
 		}
 	}
-	if r.boxed && os.Getuid() != 0 { // the kernel never limits root's
+	if r.role == RoleBoxed && os.Getuid() != 0 { // the kernel never limits root's
 		r.limit, box.ready.Processes = s.Processes, s.Processes > 0
 	}
 	births, ready := make(chan birth), make(chan error)

@@ -18,6 +18,8 @@ type sandbox struct {
 	calls filter   // nil: no filter, and programs may gain rights
 	boxed bool
 	nice  int
+	// wrapped: bubblewrap has made the box.
+	wrapped bool
 	// What is covered and read-only in a box.
 	hide, protect []string
 }
@@ -25,8 +27,9 @@ type sandbox struct {
 // prepare does all that is done once and for all trees of a reaper, but for
 // what concerns only the thread that starts programs; see restrict. reason is
 // why the profile cannot be had.
-func prepare(s *wire.Setup, boxed bool) (sb *sandbox, reason string) {
-	sb = &sandbox{boxed: boxed, nice: int(s.Nice)}
+func prepare(s *wire.Setup, role string) (sb *sandbox, reason string) {
+	boxed := role != RoleReaper
+	sb = &sandbox{boxed: boxed, wrapped: role == RoleWrapped, nice: int(s.Nice)}
 	if r := limit(s); r != "" {
 		return nil, r
 	}
@@ -41,15 +44,8 @@ func prepare(s *wire.Setup, boxed bool) (sb *sandbox, reason string) {
 	default:
 		return nil, "there is no such profile"
 	}
-	for _, l := range [][]string{s.Write, s.Read, s.Protect, s.Hide} {
-		for _, p := range l {
-			if !canonical(p) {
-				return nil, "not an absolute path without detours: " + strconv.Quote(p)
-			}
-		}
-	}
-	if s.Tmp != "" && !canonical(s.Tmp) {
-		return nil, "not an absolute path without detours: " + strconv.Quote(s.Tmp)
+	if r := checkPaths(s); r != "" {
+		return nil, r
 	}
 	if s.Profile == "read-only" && len(s.Write) > 0 {
 		return nil, "it writes nowhere but in /tmp"
@@ -64,9 +60,6 @@ func prepare(s *wire.Setup, boxed bool) (sb *sandbox, reason string) {
 // box is the whole sandbox: an own view of files, processes and network, with
 // Landlock, where there is any, as a second wall around writes.
 func (sb *sandbox) box(s *wire.Setup, version int) string {
-	if err := buildBox(s); err != nil {
-		return err.reason()
-	}
 	sb.protect = s.Protect
 	for _, h := range s.Hide {
 		// A cover that leads to the workspace is not put twice.
@@ -74,12 +67,26 @@ func (sb *sandbox) box(s *wire.Setup, version int) string {
 			sb.hide = append(sb.hide, h)
 		}
 	}
+	if sb.wrapped {
+		if p := bare(sb.hide); p != "" {
+			return "bubblewrap does not hide " + p
+		}
+	} else if err := buildBox(s); err != nil {
+		return err.reason()
+	}
 	sb.ready = wire.Ready{
 		Means:   []string{"user namespace", "mount namespace", "process namespace", "network namespace", "seccomp"},
 		Network: "off",
 	}
+	families := []uint32{syscall.AF_UNIX}
+	if s.Loopback || !sb.wrapped { // bubblewrap always makes one that works
+		families = append(families, syscall.AF_INET, syscall.AF_INET6)
+	}
 	if s.Loopback {
 		sb.ready.Network = "loopback"
+	}
+	if sb.wrapped {
+		sb.ready.Means = append(sb.ready.Means, "bubblewrap")
 	}
 	if version > 0 {
 		handled := uint64(llWrites | llMakeChar | llMakeBlock)
@@ -91,7 +98,7 @@ func (sb *sandbox) box(s *wire.Setup, version int) string {
 			return r
 		}
 	}
-	sb.calls = sandboxFilter(syscall.AF_UNIX, syscall.AF_INET, syscall.AF_INET6)
+	sb.calls = sandboxFilter(families...)
 	return ""
 }
 
@@ -149,6 +156,20 @@ func (sb *sandbox) weak(s *wire.Setup, version int) string {
 	}
 	if version < llSignals {
 		sb.ready.Gaps = append(sb.ready.Gaps, "signals reach all processes of this user")
+	}
+	return ""
+}
+
+// checkPaths finds paths that no profile may hold.
+func checkPaths(s *wire.Setup) string {
+	l := slices.Concat(s.Write, s.Read, s.Protect, s.Hide)
+	if s.Tmp != "" {
+		l = append(l, s.Tmp)
+	}
+	for _, p := range l {
+		if !canonical(p) {
+			return "not an absolute path without detours: " + strconv.Quote(p)
+		}
 	}
 	return ""
 }
@@ -239,6 +260,12 @@ func (sb *sandbox) refresh(hide, protect []string) error {
 		if !canonical(p) {
 			return syscall.EINVAL
 		}
+	}
+	if sb.wrapped {
+		if bare(hide) != "" || bare(sb.hide) != "" {
+			return syscall.EPERM
+		}
+		return nil
 	}
 	sb.hide, sb.protect = union(sb.hide, hide), union(sb.protect, protect)
 	if len(sb.hide)+len(sb.protect) > maxMounts {

@@ -89,6 +89,8 @@ func (z *zygote) spawn(s wire.Spawn) (sock, pid int, err error) {
 	case s.Kind == wire.KindBox && !z.box:
 		role = RoleBox
 		sys.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC
+	case s.Kind == wire.KindWrapped && !z.box:
+		role = RoleWrapped
 	case s.Kind == wire.KindBoxed && z.box:
 		role = RoleBoxed
 		// A user namespace of its own too: the kernel counts processes by those.
@@ -108,6 +110,12 @@ func (z *zygote) spawn(s wire.Spawn) (sock, pid int, err error) {
 		return -1, 0, err
 	}
 	defer syscall.Close(null)
+	program, args, more := "/proc/self/exe", []string{"wasmtools-helper", Arg, role}, []uintptr(nil)
+	if role == RoleWrapped {
+		if program, args, more, err = wrapped(s, null); err != nil {
+			return -1, 0, err
+		}
+	}
 	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return -1, 0, err
@@ -115,8 +123,8 @@ func (z *zygote) spawn(s wire.Spawn) (sock, pid int, err error) {
 	defer syscall.Close(theirs)
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{"wasmtools-helper", Arg, role}, &syscall.ProcAttr{
-		Dir: "/", Env: os.Environ(), Files: []uintptr{uintptr(null), uintptr(null), uintptr(null), uintptr(theirs)}, Sys: sys,
+	pid, err = syscall.ForkExec(program, args, &syscall.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: append([]uintptr{uintptr(null), uintptr(null), uintptr(null), uintptr(theirs)}, more...), Sys: sys,
 	})
 	if err != nil {
 		syscall.Close(ours)

@@ -29,15 +29,17 @@ const (
 
 // Kinds of helper.
 const (
-	KindReaper = 0 // a reaper in the zygote's own namespaces
-	KindBox    = 1 // a zygote with namespaces of its own
-	KindBoxed  = 2 // to a box: a reaper with mount and process namespaces of its own
+	KindReaper  = 0 // a reaper in the zygote's own namespaces
+	KindBox     = 1 // a zygote with namespaces of its own
+	KindBoxed   = 2 // to a box: a reaper with mount and process namespaces of its own
+	KindWrapped = 3 // a reaper in bubblewrap
 )
 
 // Spawn asks a zygote for a helper.
 type Spawn struct {
 	Kind   uint8
-	OwnNet bool // KindBoxed: with an empty network of its own
+	OwnNet bool   // KindBoxed: with an empty network of its own
+	Setup  string // KindWrapped: the body of the setup that will follow
 }
 
 // Spawned comes with the helper's socket.
@@ -224,13 +226,14 @@ func (m *Spawn) Encode() []byte {
 	var e encoder
 	e.uint(uint64(m.Kind))
 	e.bool(m.OwnNet)
+	e.string(m.Setup)
 	return e.b
 }
 
 // Decode reads a frame's body, and refuses anything but what Encode wrote.
 func (m *Spawn) Decode(b []byte) error {
 	d := decoder{b: b}
-	*m = Spawn{Kind: uint8(d.uint(KindBoxed)), OwnNet: d.bool()}
+	*m = Spawn{Kind: uint8(d.uint(KindWrapped)), OwnNet: d.bool(), Setup: d.string()}
 	return d.end()
 }
 

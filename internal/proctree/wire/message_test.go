@@ -19,7 +19,7 @@ type message interface {
 
 // samples has one of each message, with all fields set.
 var samples = []message{
-	&Spawn{Kind: KindBoxed, OwnNet: true},
+	&Spawn{Kind: KindBoxed, OwnNet: true, Setup: "s"},
 	&Spawned{Pid: 4711},
 	&Setup{
 		Profile: "workspace-write", Write: []string{"/w"}, Read: []string{"/r"}, Protect: []string{"/w/.git/hooks"}, Hide: []string{"/s", "/w/.env"}, Tmp: "/t",
@@ -59,8 +59,8 @@ func TestRefuses(t *testing.T) {
 		m    message
 		body []byte
 	}{
-		{"a kind that is none", new(Spawn), []byte{KindBoxed + 1, 0}},
-		{"a truth that is neither", new(Spawn), []byte{0, 2}},
+		{"a kind that is none", new(Spawn), []byte{KindWrapped + 1, 0, 0}},
+		{"a truth that is neither", new(Spawn), []byte{0, 2, 0}},
 		{"a number with a longer spelling", new(Port), []byte{0x80, 0x00, 1}},
 		{"a number without an end", new(Port), bytes.Repeat([]byte{0xff}, 20)},
 		{"a port beyond the last", new(Port), []byte{1, 0x80, 0x80, 0x04}},
