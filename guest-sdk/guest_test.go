@@ -22,11 +22,11 @@ const open = `{"type":"object"}`
 var run func(*guest.Call) (guest.Result, error)
 
 func init() {
-	guest.Describe(guest.Module{Name: "m", Version: "1.2.3", Description: "d", MemoryMiB: 1, TimeMS: 2, OutputKiB: 3, HostCalls: 4, Concurrency: 5})
+	guest.Describe(guest.Module{Name: "m", Version: "1.2.3", Description: "d", MemoryMiB: 1, TimeMS: 2, OutputKiB: 3, HostCalls: 4, Concurrency: 5, NoSnapshot: true})
 	guest.Add(guest.Tool{
 		Name: "t", Title: "T", Description: "Does.", Input: open, Output: `{"type": "object", "properties": {"x": {"type": "integer"}}}`,
 		Mode: guest.Parallel, Effects: []guest.Effect{guest.Reads, guest.Writes, guest.Destroys, guest.Executes, guest.UsesNetwork, guest.AsksUser},
-		Hidden: true, Guidelines: []string{"g"}, Packs: []string{"p"}, Read: []string{"**"}, Write: []string{"a/**"},
+		Hidden: true, Guidelines: []string{"g"}, Packs: []string{"p"}, Read: []string{"**"}, Write: []string{"a/**"}, NoSnapshot: true,
 		Call: func(c *guest.Call) (guest.Result, error) { return run(c) },
 	})
 	guest.Add(guest.Tool{Name: "numbers", Description: "Takes numbers.", Input: `{"type":"object","properties":{
@@ -51,8 +51,11 @@ func TestManifest(t *testing.T) {
 		Name: "t", Title: "T", Description: "Does.", Input: json.RawMessage(open),
 		Output: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`), Mode: tool.Parallel,
 		Effects:    tool.Reads | tool.Writes | tool.Destroys | tool.Executes | tool.UsesNetwork | tool.AsksUser,
-		Visibility: tool.Hidden, Guidelines: []string{"g"}, Packs: []string{"p"},
+		Visibility: tool.Hidden, Guidelines: []string{"g"}, Packs: []string{"p"}, Snapshot: manifest.SnapshotOff,
 		Capabilities: manifest.Capabilities{Read: []string{"**"}, Write: []string{"a/**"}},
+	}
+	if m.Snapshot != manifest.SnapshotOff || m.Tools[1].Snapshot != "" {
+		t.Errorf("snapshot %q, of the second tool %q; want off, and nothing", m.Snapshot, m.Tools[1].Snapshot)
 	}
 	if m.ABI != manifest.ABI || m.Name != "m" || m.Version != "1.2.3" || m.Description != "d" ||
 		m.Limits != (manifest.Limits{MemoryMiB: 1, TimeMS: 2, OutputKiB: 3, HostCalls: 4, Concurrency: 5}) {

@@ -32,6 +32,11 @@ type Module struct {
 	Description string
 
 	MemoryMiB, TimeMS, OutputKiB, HostCalls, Concurrency int
+
+	// NoSnapshot has every call initialise an instance of its own, with live
+	// clocks and live chance: for code whose seeds must not be the same in every
+	// call (docs/abi.md, "Entropy"). A program in Go then takes milliseconds more.
+	NoSnapshot bool
 }
 
 // Tool is one tool of a module.
@@ -56,6 +61,8 @@ type Tool struct {
 	Net       []Host
 	Env       []string
 	KV, Clock bool
+
+	NoSnapshot bool // of this tool's calls, as in Module
 
 	// Call runs the tool. An error becomes a result with its code, and every
 	// change of the call is dropped.
@@ -134,6 +141,9 @@ func Manifest() []byte {
 	if limits != nil {
 		out = append(out, F("limits", Object(limits...)))
 	}
+	if m.NoSnapshot {
+		out = append(out, F("snapshot", "off"))
+	}
 	return Object(out...).JSON()
 }
 
@@ -161,6 +171,9 @@ func (t Tool) manifest() Value {
 	out = append(out, F("effects", effects))
 	if t.Hidden {
 		text("visibility", "internal")
+	}
+	if t.NoSnapshot {
+		text("snapshot", "off")
 	}
 	list("guidelines", t.Guidelines)
 	list("packs", t.Packs)
