@@ -139,11 +139,15 @@ func examineForeign(wasm, sidecar []byte, functions []HostFunction, l Limits) (*
 	return m, m.check(s)
 }
 
+// foreignDecision is that of plugins and commands.
+var foreignDecision = Decision{Why: []string{"snapshots are for modules of the native kind"}}
+
 // Examined is what a module is, as far as that can be told without running it.
 type Examined struct {
 	Kind     manifest.ABIKind
 	Identity tool.Digest
 	Manifest *manifest.Manifest // nil for a plugin that describes its tools only when asked
+	Decision Decision           // how its calls begin, as far as Decide can tell
 }
 
 // Examine reports what a module is with its sidecar, which may be nil, and
@@ -156,12 +160,16 @@ func Examine(wasm, sidecar []byte) (Examined, error) {
 	case err != nil:
 		return Examined{Identity: manifest.Identity(wasm, sidecar)}, err
 	case m != nil && m.style != bySidecar:
-		return Examined{Kind: m.about.Kind, Identity: m.digest}, nil
+		return Examined{Kind: m.about.Kind, Identity: m.digest, Decision: foreignDecision}, nil
 	case m != nil:
-		return Examined{Kind: m.about.Kind, Identity: m.digest, Manifest: &m.about.Manifest}, nil
+		return Examined{Kind: m.about.Kind, Identity: m.digest, Manifest: &m.about.Manifest, Decision: foreignDecision}, nil
 	}
+	x := Examined{Kind: manifest.Native, Identity: tool.DigestOf(wasm)}
 	about, _, err := examine(wasm, l, false)
-	return Examined{Kind: manifest.Native, Identity: tool.DigestOf(wasm), Manifest: &about}, err
+	if x.Manifest = &about; err == nil {
+		x.Decision, err = Decide(wasm)
+	}
+	return x, err
 }
 
 // check compares the module with its kind.

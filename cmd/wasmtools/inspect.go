@@ -94,17 +94,12 @@ func inspect(ref string) (*inspection, error) {
 			in.Manifest, in.Kind = &m, fmt.Sprintf("native module, guest ABI %d", m.ABI)
 		}
 	}
-	if in.Manifest != nil {
-		if d, err := runtime.Decide(code); err == nil {
-			in.Sandbox = d.String()
-		}
-	}
 	x, err := runtime.Examine(code, sidecar)
 	if err != nil {
 		in.Refusal = err.Error()
 		return in, nil
 	}
-	in.Accepted = true
+	in.Accepted, in.Sandbox = true, x.Decision.String()
 	switch x.Kind {
 	case manifest.Extism:
 		in.Kind = "Extism plugin"
