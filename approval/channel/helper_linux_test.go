@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -42,6 +43,17 @@ func act(role string, args []string) int {
 			fmt.Println(err)
 		} else {
 			fmt.Println("human")
+		}
+	case "crowd": // connects without end, after its input has ended
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		for first := true; ; first = false {
+			found, problems, _ := Find(context.Background(), args[0])
+			for _, c := range found {
+				c.Close()
+			}
+			if first {
+				fmt.Println(problems)
+			}
 		}
 	case "start": // starts another role and waits for it
 		return run(nil, args...)

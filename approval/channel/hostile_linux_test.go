@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +68,7 @@ func TestVisitorWhoNeverReads(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for i := range 200 { // more events than any buffer of lines holds
-		r.Input = "sha256:" + r.Input[:0] + approval.Request{}.Input
-		r.CallID, r.Session = "c", strings.Repeat("s", i+1)
-		r.Preview.Diff = ""
+		r.Session, r.Preview.Diff = strings.Repeat("s", i+1), ""
 		tk, err := d.Submit(r)
 		if err != nil {
 			t.Fatal(err)
@@ -81,6 +80,38 @@ func TestVisitorWhoNeverReads(t *testing.T) {
 	list, err := dial().List()
 	if err != nil || len(list) != 1 {
 		t.Fatalf("List = %v, %v", list, err)
+	}
+}
+
+// TestCrowdOfRefused: a session that connects without end keeps no person out.
+func TestCrowdOfRefused(t *testing.T) {
+	dir := runFolder(t)
+	rt := startRuntime(t, dir)
+	rt.in("offer 1")
+	for range 2 {
+		crowd := self("crowd", dir)
+		stdout, err := crowd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdin, err := crowd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := crowd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = crowd.Process.Kill(); _ = crowd.Wait() })
+		rt.in("leader " + strconv.Itoa(crowd.Process.Pid))
+		stdin.Close() // go
+		if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || !strings.Contains(line, "started by a runtime") {
+			t.Fatalf("the crowd is told %q, %v", line, err)
+		}
+	}
+	for range 5 {
+		if got := outcome(t, "person", dir); got != "lists 1" {
+			t.Errorf("beside the crowd a person gets %q", got)
+		}
 	}
 }
 

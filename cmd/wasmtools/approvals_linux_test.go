@@ -371,6 +371,90 @@ func TestRunAsks(t *testing.T) {
 	})
 }
 
+// configure writes the user's configuration.
+func configure(t *testing.T, home, text string) {
+	t.Helper()
+	dir := filepath.Join(home, "config")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "wasmtools.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHeadlessQueue: without a terminal, run waits for another one if it is told
+// to, and says for what.
+func TestHeadlessQueue(t *testing.T) {
+	home, ws := home(t), t.TempDir()
+	configure(t, home, "[approvals]\nheadless = \"queue\"\n")
+	for verdict, want := range map[string]int{"allow": exitOK, "deny": exitDenied} {
+		cmd := command(t, home, ws, "run", "write_file", `{"path":"`+verdict+`.txt","content":"x"}`)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		said, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(said).ReadString('\n')
+		fields := strings.Fields(line)
+		if err != nil || !strings.Contains(line, "waits for a person") {
+			t.Fatalf("run says %q, %v", line, err)
+		}
+		if out, code := person(t, command(t, home, ws, "approvals", verdict, fields[len(fields)-1])); code != 0 {
+			t.Errorf("%s exits with %d and prints:\n%s", verdict, code, out)
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("after %s run exits with %d, want %d", verdict, code, want)
+		}
+	}
+}
+
+// TestSaveRuleFromAnotherTerminal: the rule that was shown is the one that is
+// saved, and no other id is taken for it.
+func TestSaveRuleFromAnotherTerminal(t *testing.T) {
+	home, ws := home(t), t.TempDir()
+	c := connect(t, command(t, home, ws, "mcp", "-q"))
+	const args = `{"path":"notes/a.txt","content":"hello\n"}`
+	ticket := c.asked("write_file", args)
+	out, code := outcome(t, command(t, home, ws, "approvals", "show", "--json", ticket))
+	var shown struct {
+		Ticket string
+		Diff   string
+		Offer  *struct{ ID, TOML string }
+	}
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 0 || shown.Ticket != ticket || shown.Offer == nil || !strings.Contains(shown.Diff, "+hello") {
+		t.Fatalf("show exits with %d and prints %s (%v)", code, out, err)
+	}
+	if out, _ := outcome(t, command(t, home, ws, "approvals", "show", ticket)); !strings.Contains(out, shown.Offer.ID) || !strings.Contains(out, strings.Split(shown.Offer.TOML, "\n")[0]) {
+		t.Errorf("show does not show the rule:\n%s", out)
+	}
+	if out, code := person(t, command(t, home, ws, "approvals", "allow", "--save", "wider", ticket)); code != exitFailure || !strings.Contains(out, "another id") {
+		t.Errorf("with a made-up id, allow exits with %d and prints:\n%s", code, out)
+	}
+	if out, code := person(t, command(t, home, ws, "approvals", "allow", "--save", shown.Offer.ID, ticket)); code != 0 {
+		t.Fatalf("allow exits with %d and prints:\n%s", code, out)
+	}
+	if r := c.call("write_file", args); r.IsError {
+		t.Fatalf("the repeated call answers %+v", r)
+	}
+	saved, err := filepath.Glob(filepath.Join(home, "state/rules/*"))
+	if err != nil || len(saved) == 0 {
+		t.Fatalf("saved are %v, %v", saved, err)
+	}
+	found := false
+	for _, f := range saved {
+		p, err := os.ReadFile(f)
+		found = found || err == nil && strings.Contains(string(p), strings.TrimSpace(shown.Offer.TOML))
+	}
+	if !found {
+		t.Errorf("no file of %v holds the rule as it was shown:\n%s", saved, shown.Offer.TOML)
+	}
+}
+
 // TestSecretCommands: values come from a hidden prompt or from standard input,
 // and only from a person.
 func TestSecretCommands(t *testing.T) {
