@@ -186,7 +186,8 @@ func (j *judge) testArgs(c *call) {
 			// They join two tests; what follows begins one.
 		case numberTest(s) && i > 0 && i+1 < len(fs):
 			for _, side := range []field{fs[i-1], fs[i+1]} {
-				if !numeric(side) {
+				// test reads numbers only, unlike [[; a literal that is none is odd.
+				if side.alts != nil && !numeric(side) {
 					j.ask(nil, "%s may not be a number", show(side.show()))
 				}
 			}

@@ -44,6 +44,10 @@ func (j *judge) end(int) { j.cmd = -1 }
 func (j *judge) call(n *syntax.CallExpr, s *syntax.Stmt, before *syntax.Stmt, st *state) (ok, fail *state) {
 	next := st
 	for _, a := range n.Assigns {
+		if len(n.Args) > 0 && n.Args[0].Lit() == "read" && a.Name != nil && a.Name.Value == "IFS" && a.Index == nil && a.Array == nil {
+			a.Value, _ = j.one(a.Value, inValue, st) // it is how this read splits, and no more
+			continue
+		}
 		next = j.assign(a, len(n.Args) > 0, next)
 	}
 	if len(n.Args) == 0 {
@@ -499,6 +503,9 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 	what := show(f.show())
 	switch r {
 	case roleText:
+		if a.apart && a.opt != nil && a.opt.values == nil {
+			return j.apart(f, st)
+		}
 		return ""
 	case roleNumber:
 		if numeric(f) {
@@ -587,6 +594,28 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 func (j *judge) ruledTarget(m *match, p *parsed, target string) bool {
 	want := append(append([]string{m.pattern.Words[0]}, p.sub...), target)
 	return slices.ContainsFunc(j.rules.Allow, func(r Pattern) bool { return !r.Exact && slices.Equal(r.Words, want) })
+}
+
+// apart judges data that stands beside its option. Versions of a program differ
+// in which options take a word, so a word that looks like a path out of the
+// workspace is judged as one.
+func (j *judge) apart(f field, st *state) string {
+	if !j.rules.WorkspacePaths {
+		return ""
+	}
+	for _, s := range f.alts {
+		out := s == ".." || strings.HasPrefix(s, "../") || strings.Contains(s, "/../") || strings.HasSuffix(s, "/..")
+		if len(s) > 1 && s[0] == '/' && !out {
+			real, kind, ok := j.resolve(s)
+			out = !ok || kind != Missing && !j.inside(real)
+		}
+		if out {
+			if bad := j.file(Read, s, st); bad != "" {
+				return bad
+			}
+		}
+	}
+	return ""
 }
 
 // peekAt lets denies see commands inside a program for sed or awk, which is

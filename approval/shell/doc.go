@@ -13,5 +13,9 @@
 // The edge: a program does what it was written to do. Rules for tests and
 // builds cover the project's own code, which may do anything that the sandbox
 // lets it do. Links are followed when a text is judged, so a link that changes
-// between the verdict and the run is the sandbox's to stop.
+// between the verdict and the run is the sandbox's to stop. Filters that a
+// repository's own configuration names still run when git adds files, as git
+// has no switch for them; that configuration is protected from tools. The tables
+// know the options of GNU programs: where others stand in their place, as on
+// macOS, an option of the same name may do something else.
 package shell

@@ -176,7 +176,10 @@ func matchName(pat []rune1, name string) bool {
 	if strings.HasPrefix(name, ".") && (len(pat) == 0 || pat[0].r != '.') {
 		return false
 	}
-	s := []rune(name)
+	return matchRunes(pat, []rune(name))
+}
+
+func matchRunes(pat []rune1, s []rune) bool {
 	// Each * is retried from where it last stood: time len(pat)*len(s).
 	p, i, star, mark := 0, 0, -1, 0
 	for i < len(s) {

@@ -45,6 +45,8 @@ type judge struct {
 	cmd   int  // the command to which reasons belong, or -1
 	allow bool // a rule allowed something
 	git   bool // git runs by a rule
+	// shells: a shell runs inside the text.
+	shells bool
 	// unsteady: something ran that may have removed a directory.
 	unsteady bool
 

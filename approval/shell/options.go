@@ -11,6 +11,7 @@ type arg struct {
 	opt   *option // nil for an operand and an option that is not known
 	name  string  // the option's first spelling; "" for an operand
 	value *field  // the option's value, or the operand
+	apart bool    // the value is a word of its own
 }
 
 // objection is what speaks against allowing the field at an index.
@@ -217,7 +218,7 @@ func (p *parsed) take(fields []field, i int, o *option, glued string, has bool) 
 		a.value = &fields[i]
 	case i+1 < len(fields) && !o.pair:
 		i++
-		a.value = &fields[i]
+		a.value, a.apart = &fields[i], true
 		if a.value.many {
 			p.object(i, a.name+"=", show(a.value.src)+" may be several words")
 			p.lost = true

@@ -132,6 +132,9 @@ func (j *judge) param(p *syntax.ParamExp, quoted bool, st *state) field {
 		j.inner(p, p.Repl.With, quoted, st)
 	}
 	if p.Exp != nil {
+		if cutField, ok := trimmed(f, p); ok && simple1(p) {
+			return cutField
+		}
 		switch p.Exp.Op {
 		case syntax.OtherParamOps:
 			j.ask(p, "%s lets bash read the variable's text again", src)
@@ -141,6 +144,69 @@ func (j *judge) param(p *syntax.ParamExp, quoted bool, st *state) field {
 		j.inner(p, p.Exp.Word, quoted, st)
 	}
 	return field{many: name == "@" || name == "*" || p.Index != nil}
+}
+
+// simple1 reports whether an expansion is all that happens to a parameter.
+func simple1(p *syntax.ParamExp) bool { return p.Slice == nil && p.Repl == nil && !p.Length }
+
+// trimmed computes ${x%pattern} and its like for a variable whose value is
+// known.
+func trimmed(f field, p *syntax.ParamExp) (field, bool) {
+	if f.alts == nil || f.many || p.Exp.Word == nil {
+		return f, false
+	}
+	lit := p.Exp.Word.Lit()
+	if lit == "" || strings.ContainsAny(lit, "\\'\"`$~{}()<>&;|![]") {
+		return f, false
+	}
+	pat, _ := globOf(bareAtoms(lit))
+	out := field{src: f.src}
+	for _, s := range f.alts {
+		if len(s) > 512 || strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) {
+			return f, false
+		}
+		r := trim1(s, pat, p.Exp.Op)
+		if r == "" && s != "" {
+			return f, false // the word may vanish: leave it unknown
+		}
+		out.alts = union(out.alts, []string{r})
+	}
+	switch p.Exp.Op {
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix, syntax.RemSmallPrefix, syntax.RemLargePrefix:
+		return out, true
+	}
+	return f, false
+}
+
+func trim1(s string, pat []rune1, op syntax.ParExpOperator) string {
+	fits := func(t string) bool { return matchRunes(pat, []rune(t)) }
+	switch op {
+	case syntax.RemSmallSuffix:
+		for i := len(s); i >= 0; i-- {
+			if fits(s[i:]) {
+				return s[:i]
+			}
+		}
+	case syntax.RemLargeSuffix:
+		for i := 0; i <= len(s); i++ {
+			if fits(s[i:]) {
+				return s[:i]
+			}
+		}
+	case syntax.RemSmallPrefix:
+		for i := 0; i <= len(s); i++ {
+			if fits(s[:i]) {
+				return s[i:]
+			}
+		}
+	case syntax.RemLargePrefix:
+		for i := len(s); i >= 0; i-- {
+			if fits(s[:i]) {
+				return s[i:]
+			}
+		}
+	}
+	return s
 }
 
 // inner judges a word inside ${...}. Only plain text and plain expansions are

@@ -24,6 +24,9 @@ func (j *judge) plan(file *syntax.File) *Plan {
 	if j.git && j.res.Verdict == Allow {
 		p.Env = append(p.Env, gitEnv()...)
 	}
+	if j.shells {
+		p.Env = append(p.Env, "BASH_ENV=", "ENV=") // what an inner shell would read first
+	}
 	if j.res.Verdict == Allow {
 		if pipe := j.pipe(file); pipe != nil {
 			p.Pipe, p.Script = pipe, ""

@@ -60,7 +60,7 @@ func TestPlansDoTheSame(t *testing.T) {
 	env := []string{"HOME=" + filepath.Join(f.root, "home"), "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1"}
 	site := f.site(".", "")
 	site.Path = []string{"/usr/bin", "/bin"}
-	slowOrChanging := []string{"go ", "npm", "node", "python3", "make", "cargo", "tail -f", "git add", "git commit", "nohup", "setsid", "date",
+	slowOrChanging := []string{"go ", "npm", "node", "python3", "make", "cargo", "tail -f", "git add", "git commit", "git branch new", "nohup", "setsid", "date",
 		"time", "df", "ps", "jq", "rg ", "tree", "uptime", "&", "du", "export", "rm", "sed -n '/"}
 	ran := 0
 	for _, c := range ownCases(t) {

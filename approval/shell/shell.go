@@ -150,10 +150,10 @@ type Plan struct {
 	// Script is the tree printed again, for bash.
 	Script string
 	// Env holds NAME=value settings that must be added to the environment: the
-	// fixed PATH, and for git what keeps programs named by a repository off.
+	// fixed PATH, and for git what keeps programs named by a repository off. The
+	// rest of the environment must be a fixed one too, with nothing in it that a
+	// session exported: what judges a text does not see it.
 	Env []string
-
-	bash string
 }
 
 // Exec is one program with its arguments; Args[0] is its name.

@@ -237,6 +237,7 @@ func (j *judge) nested(text string, lang syntax.LangVariant, st *state) *syntax.
 
 // shellCall judges a shell: the text after -c is judged, a script is not.
 func (j *judge) shellCall(c *call, prog *program, p *parsed, m *match) {
+	j.shells = true
 	operands := p.operands()
 	lang := syntax.LangPOSIX
 	switch base, _ := c.fields[0].lit(); {
