@@ -49,7 +49,7 @@ func printCall(w io.Writer, c *evidence.Call) error {
 	if c.Cut {
 		s.row("cut", "the arguments are not whole")
 	}
-	s.row("intent", c.At.Format(time.RFC3339Nano))
+	s.row("intent", c.At.Format(time.RFC3339))
 	for _, e := range c.Events {
 		s.row("  "+string(e.Kind), eventParts(c.At, &e)...)
 	}
@@ -75,7 +75,7 @@ func printOutcome(s sheet, c *evidence.Call, o *evidence.Outcome) {
 	s.row("code", string(o.Code))
 	s.row("refused", prefix("the tool was ", o.Refused))
 	s.row("message", o.Message)
-	s.row("outcome", c.Ended.Format(time.RFC3339Nano), after(c.At, c.Ended)+" after the intent")
+	s.row("outcome", c.Ended.Format(time.RFC3339), after(c.At, c.Ended)+" after the intent")
 	s.row("decision", approvalParts(&o.Approval)...)
 	for _, w := range o.Writes {
 		s.row("changed", string(w.Op), w.Path, prefix("from ", w.From), prefix("before ", string(w.Before)), prefix("after ", string(w.After)))

@@ -106,11 +106,11 @@ CREATE TABLE calls (
 	approver TEXT, channel TEXT, rule TEXT, ticket TEXT, redacted INTEGER, summary TEXT
 );
 CREATE INDEX calls_began ON calls (began);
-CREATE INDEX calls_tool ON calls (tool, began);
-CREATE INDEX calls_status ON calls (status, began);
+CREATE INDEX calls_tool ON calls (tool);
+CREATE INDEX calls_status ON calls (status);
 CREATE INDEX calls_call ON calls (call);
-CREATE INDEX calls_session ON calls (session, began);
-CREATE INDEX calls_approver ON calls (approver, began);
+CREATE INDEX calls_session ON calls (session);
+CREATE INDEX calls_approver ON calls (approver);
 CREATE INDEX calls_ticket ON calls (ticket);
 CREATE TABLE paths (path TEXT, id INTEGER, PRIMARY KEY (path, id)) WITHOUT ROWID;
 CREATE INDEX paths_id ON paths (id);
@@ -360,16 +360,19 @@ func (f Filter) query(living map[uint64]bool) (string, []any, error) {
 			return
 		}
 		if strings.ContainsAny(pattern, "*?") {
-			and(column+" GLOB ?", glob(pattern))
+			and("+"+column+" GLOB ?", glob(pattern)) // without the index: see the order below
 		} else {
 			and(column+" = ?", pattern)
 		}
 	}
+	// Calls are wanted in the order of their ids. Where an index gives another
+	// order, all that it finds would have to be sorted first; so a time is turned
+	// into the ids between which it can be.
 	if !f.Since.IsZero() {
-		and("began >= ?", f.Since.UnixMicro())
+		and("+began >= ? AND id >= (SELECT min(id) FROM calls WHERE began >= ?)", f.Since.UnixMicro(), f.Since.UnixMicro())
 	}
 	if !f.Until.IsZero() {
-		and("began < ?", f.Until.UnixMicro())
+		and("+began < ? AND id <= (SELECT max(id) FROM calls WHERE began < ?)", f.Until.UnixMicro(), f.Until.UnixMicro())
 	}
 	if f.Before != "" {
 		id, err := strconv.ParseUint(string(f.Before), 10, 63)
