@@ -8,6 +8,7 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wasmtools/wasmtools/approval"
@@ -261,7 +262,11 @@ func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target
 }
 
 func (p *prepared) deny(v policy.Verdict) *prepared {
-	e := tool.Errorf(tool.Denied, "%s", v.Reason).With("rule", v.Rule.String())
+	code := tool.Denied
+	if v.Rule.Layer == policy.BuiltIn && strings.HasPrefix(v.Rule.Name, "secret:") {
+		code = tool.Protected // as the workspace answers where no rule speaks of paths
+	}
+	e := tool.Errorf(code, "%s", v.Reason).With("rule", v.Rule.String())
 	switch {
 	case v.Instead != "":
 		e.WithNext("leave it, or tell the user: %s", v.Instead)
@@ -290,16 +295,13 @@ func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.
 			}
 		}
 	}
-	r.Lapsed = p.rec.lapsed
+	r.Opened, r.Lapsed = p.rec.asked, p.rec.lapsed
 	ticket, err := t.rt.desk.Submit(r)
 	if err != nil {
 		return p.fail(err)
 	}
-	owner := ticket.Request().Frozen.(frozen).call.rec
-	if owner != p.rec {
+	if owner := ticket.Request().Frozen.(frozen).call.rec; owner != p.rec {
 		p.rec.joined(owner)
-	} else if err := p.rec.asked(ticket.Request()); err != nil {
-		return p.fail(err)
 	}
 	dec, err := t.await(ctx, p, ticket)
 	if err == approval.ErrNoAnswer {

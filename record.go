@@ -129,8 +129,11 @@ func (r *record) event(e evidence.Event) error {
 func (r *record) told(d approval.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.out.Approval
-	a.Verdict, a.By, a.Channel, a.Reason, a.Decided = string(d.Verdict), d.By, d.Channel, d.Reason, time.Now()
+	a := r.out.Approval // Reason stays that of the rule that asked, unless the answer gives one
+	a.Verdict, a.By, a.Channel, a.Decided = string(d.Verdict), d.By, d.Channel, time.Now()
+	if d.Reason != "" {
+		a.Reason = d.Reason
+	}
 	if d.Save != nil {
 		a.Saved = d.Save.TOML
 	}

@@ -310,6 +310,22 @@ func TestNothingHappensUnrecorded(t *testing.T) {
 	}
 }
 
+// TestAnswerAtOnce: an approver that answers while it is asked is recorded like
+// any other: first the question, then whose answer it was.
+func TestAnswerAtOnce(t *testing.T) {
+	l := &ledger{}
+	turn := begin(t, openWith(t, t.TempDir(), nil, l, approval.Always(approval.Allow)))
+	o := turn.Call(t.Context(), []wasmtools.Request{req("one", "write_file", `{"path":"a.txt","content":"x"}`)})[0]
+	wantCode(t, o, "")
+	e := l.check(t)["one"]
+	if a := e.last().Approval; e.kinds() != "approval_required decided start" || a.Verdict != "allow" || a.Channel != "mode" || a.By == "" || a.Ticket == "" {
+		t.Errorf("recorded with events %q and %+v", e.kinds(), a)
+	}
+	if a := e.events[1].Approval; strings.Contains(a.Reason, "refuse") || a.Ticket == "" {
+		t.Errorf("the answer is recorded as %+v", a)
+	}
+}
+
 // TestHeadlessDeny: where nobody can be asked and nothing is queued, the answer
 // is approval_required without a ticket, and nothing waits.
 func TestHeadlessDeny(t *testing.T) {

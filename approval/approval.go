@@ -58,6 +58,11 @@ type Request struct {
 	// somebody else's program, such as an MCP client, must pass.
 	InPerson bool
 
+	// Opened is called with the request as it will be asked, before anybody sees
+	// it, if a ticket was opened for it; an error closes the ticket again. A
+	// request that joins a ticket is not opened. May be nil.
+	Opened func(Request) error
+
 	// Told hears of every answer that counts, also of those that decide nothing;
 	// Lapsed hears that the ticket has ended without having been redeemed. Both
 	// may be nil. They are called from any goroutine, at most one at a time for
@@ -149,9 +154,10 @@ func (a always) Offer(r Request, answer Answer) func() {
 	if r.InPerson && Verdict(a) == Allow {
 		return nil // whoever gave a blanket yes did not mean this
 	}
-	_ = answer(Decision{
-		Verdict: Verdict(a), By: "the --approve flag", Channel: "mode", Standing: true,
-		Reason: "this runtime was started to refuse every change",
-	})
+	d := Decision{Verdict: Verdict(a), By: "the --approve flag", Channel: "mode", Standing: true}
+	if d.Verdict == Deny {
+		d.Reason = "this runtime was started to refuse every change"
+	}
+	_ = answer(d)
 	return func() {}
 }

@@ -139,6 +139,12 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{})}
 	d.tickets[r.Ticket], d.open[k] = t, t
 	d.mu.Unlock()
+	if r.Opened != nil {
+		if err := r.Opened(r); err != nil {
+			t.Withdraw()
+			return nil, err
+		}
+	}
 
 	answer := func(dec Decision) error { return d.decide(t, dec, false) }
 	for _, a := range d.approvers {
