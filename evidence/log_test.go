@@ -190,3 +190,66 @@ var (
 	since0 time.Time
 	h2026  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
+
+// TestDurable: an intent that destroys or executes is on the disk when Begin
+// returns; everything else within FlushWithin, and not before somebody needs it.
+func TestDurable(t *testing.T) {
+	l := testLog(t)
+	durable := func() uint64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.w.head.durable.seq
+	}
+	begin(t, l, readCall(`{}`))
+	for _, e := range []tool.Effects{tool.Destroys, tool.Executes, tool.Writes | tool.Destroys} {
+		h := begin(t, l, Intent{Call: "c", Tool: "t", Effects: e})
+		if seq, _ := parseHandle(h); durable() < seq {
+			t.Errorf("effects %s: Begin returned record %d, and %d is on the disk", e, seq, durable())
+		}
+	}
+	for _, e := range []tool.Effects{tool.Reads, tool.Writes, tool.UsesNetwork} {
+		h := begin(t, l, Intent{Call: "c", Tool: "t", Effects: e})
+		written := time.Now()
+		seq, _ := parseHandle(h)
+		for durable() < seq {
+			if time.Since(written) > 30*time.Second {
+				t.Fatalf("effects %s: record %d is not on the disk after %s", e, seq, time.Since(written))
+			}
+			time.Sleep(time.Millisecond) // the flush has its own clock
+		}
+	}
+	h := begin(t, l, readCall(`{}`))
+	end(t, l, h, Outcome{Status: Completed})
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if seq, _ := parseHandle(h); durable() <= seq {
+		t.Errorf("Flush returned, and %d is on the disk", durable())
+	}
+}
+
+// TestStoppedProcess: another process was stopped while it held the lock. A
+// call does not hang with it.
+func TestStoppedProcess(t *testing.T) {
+	l := testLog(t)
+	begin(t, l, readCall(`{}`))
+	f, err := os.OpenFile(filepath.Join(l.o.Dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := lockFile(f, false); err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.w.wait = 20 * time.Millisecond
+	l.mu.Unlock()
+	if _, err := l.Begin(readCall(`{}`)); err == nil || !strings.Contains(err.Error(), "held the lock") {
+		t.Errorf("Begin = %v", err)
+	}
+	unlockFile(f)
+	l.mu.Lock()
+	l.w.wait = lockWait
+	l.mu.Unlock()
+	begin(t, l, readCall(`{}`))
+}

@@ -29,7 +29,8 @@ func checkPrivate(fi fs.FileInfo, name string) error {
 	return nil
 }
 
-// lockFile waits for a lock, which goes with the process that holds it.
+// lockFile waits for a lock, however long, which goes with the process that
+// holds it.
 func lockFile(f *os.File, shared bool) error {
 	how := unix.LOCK_EX
 	if shared {

@@ -15,6 +15,8 @@ const openFlags = 0
 // inherits from the user's profile decide.
 func checkPrivate(fs.FileInfo, string) error { return nil }
 
+// lockFile waits for a lock, however long, which goes with the process that
+// holds it.
 func lockFile(f *os.File, shared bool) error {
 	var how uint32 = windows.LOCKFILE_EXCLUSIVE_LOCK
 	if shared {

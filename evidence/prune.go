@@ -50,7 +50,7 @@ func (l *Log) Prune(r Retention) (Pruned, error) {
 	if err := lockFile(f, false); err != nil {
 		return Pruned{}, err
 	}
-	if err := lockFile(w.lock, false); err != nil {
+	if err := w.take(); err != nil {
 		return Pruned{}, err
 	}
 	defer unlockFile(w.lock)

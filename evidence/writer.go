@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,7 @@ type writer struct {
 	key   *key
 	chain *chain
 	boot  [16]byte
+	wait  time.Duration
 
 	lock, headFile, lease *os.File
 	seg                   *os.File
@@ -69,7 +71,7 @@ func (w *writer) path(name string) string { return filepath.Join(w.o.Dir, name) 
 
 // openWriter opens the record, or makes it, and announces this process.
 func openWriter(o Options, now func() time.Time, boot [16]byte, mu *sync.Mutex) (_ *writer, err error) {
-	w := &writer{o: o, now: now, boot: boot}
+	w := &writer{o: o, now: now, boot: boot, wait: lockWait}
 	if err := ownFolder(o.Dir); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func openWriter(o Options, now func() time.Time, boot [16]byte, mu *sync.Mutex) 
 	if w.lock, err = openOwn(w.path(lockName), os.O_RDWR|os.O_CREATE); err != nil {
 		return nil, err
 	}
-	if err := lockFile(w.lock, false); err != nil {
+	if err := w.take(); err != nil {
 		return nil, err
 	}
 	defer unlockFile(w.lock)
@@ -238,7 +240,7 @@ func (w *writer) append(typ string, of uint64, members []byte) (seq uint64, err 
 	if w.broken != nil {
 		return 0, w.broken
 	}
-	if err := lockFile(w.lock, false); err != nil {
+	if err := w.take(); err != nil {
 		return 0, err
 	}
 	defer unlockFile(w.lock)
@@ -249,6 +251,34 @@ func (w *writer) append(typ string, of uint64, members []byte) (seq uint64, err 
 		return 0, err
 	}
 	return w.head.end.seq, nil
+}
+
+// lockWait bounds how long an append waits for other processes. They hold the
+// lock for microseconds, unless one was stopped in that instant: calls must not
+// hang with it.
+const lockWait = 10 * time.Second
+
+// take takes the lock file. The first tries come without a pause, because the
+// holder is usually done by then.
+func (w *writer) take() error {
+	deadline := time.Time{}
+	for pause := time.Duration(0); ; {
+		ok, err := tryLock(w.lock, false)
+		if ok || err != nil {
+			return err
+		}
+		now := time.Now()
+		switch {
+		case deadline.IsZero():
+			deadline = now.Add(w.wait)
+		case now.After(deadline):
+			return fmt.Errorf("evidence: another process has held the lock of the record for %s", w.wait)
+		}
+		runtime.Gosched()
+		if pause = min(pause+5*time.Microsecond, time.Millisecond); pause > 20*time.Microsecond {
+			time.Sleep(pause)
+		}
+	}
 }
 
 // catchUp learns what other processes have written. The lock is held.
@@ -411,7 +441,7 @@ func (w *writer) closeFiles() {
 
 // flushed notes that everything up to end is on the disk.
 func (w *writer) flushed(end position) error {
-	if err := lockFile(w.lock, false); err != nil {
+	if err := w.take(); err != nil {
 		return err
 	}
 	defer unlockFile(w.lock)
