@@ -281,7 +281,7 @@ func TestEscape(t *testing.T) {
 			sibling.Profile = c.profile
 			p, err := c.host.Start(context.Background(), sibling)
 			var no *proctree.UnavailableError
-			if errors.As(err, &no) {
+			if errors.As(err, &no) && (c.host != h || !canBox()) { // no bubblewrap, no Landlock
 				t.Skip(err)
 			}
 			if err != nil {

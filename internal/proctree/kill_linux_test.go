@@ -38,8 +38,7 @@ func names(l []proctree.Member) (n []string) {
 
 func TestKill(t *testing.T) {
 	h := open(t)
-	profiles := []proctree.Profile{{Name: proctree.None}, {Name: proctree.ReadOnly, Network: proctree.NetworkOff, Tmp: realDir(t)}}
-	for _, profile := range profiles {
+	for _, profile := range possible(t, proctree.Profile{Name: proctree.None}, proctree.Profile{Name: proctree.ReadOnly, Network: proctree.NetworkOff, Tmp: realDir(t)}) {
 		t.Run(profile.Name, func(t *testing.T) {
 			run := func(t *testing.T, text string) *proctree.Process {
 				s := script("/", text)
@@ -153,10 +152,10 @@ func TestOrphansStay(t *testing.T) {
 
 func TestPortOpen(t *testing.T) {
 	h := open(t)
-	for _, profile := range []proctree.Profile{
-		{Name: proctree.None},
-		{Name: proctree.WorkspaceWrite, Network: proctree.NetworkLoopback, Tmp: realDir(t)},
-	} {
+	for _, profile := range possible(t,
+		proctree.Profile{Name: proctree.None},
+		proctree.Profile{Name: proctree.WorkspaceWrite, Network: proctree.NetworkLoopback, Tmp: realDir(t)},
+	) {
 		t.Run(profile.Name, func(t *testing.T) {
 			s := script("/", `exec python3 -c 'import socket,sys; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1],flush=True); sys.stdin.readline(); s.listen(); print("listening",flush=True); sys.stdin.readline()'`)
 			s.Stdin, s.Profile = true, profile

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,7 @@ func replace(t *testing.T, path, text string) {
 // TestGuardsAreRenewed: a file that somebody outside replaces loses what was
 // mounted on it. The next start, and Refresh, put it back.
 func TestGuardsAreRenewed(t *testing.T) {
+	needBox(t)
 	h := open(t)
 	ws := realDir(t)
 	write(t, ws+"/.env", "secret")
@@ -94,6 +96,7 @@ func TestGuardsAreRenewed(t *testing.T) {
 // TestPlaces: what lies in private or hidden places is seen where it was asked
 // for, and nothing beside it.
 func TestPlaces(t *testing.T) {
+	needBox(t)
 	h := open(t)
 	state := realDir(t) // hidden, and the workspace lies in it; all of it in /tmp
 	ws, other := state+"/deep/workspace", state+"/deep/other"
@@ -132,6 +135,7 @@ func TestPlaces(t *testing.T) {
 // TestPlantedLink: a program in the sandbox must not choose what is writable in
 // the next one, by a link where a directory of the profile was.
 func TestPlantedLink(t *testing.T) {
+	needBox(t)
 	h := open(t)
 	base := sceneBase(t)
 	ws := base + "/workspace"
@@ -159,6 +163,7 @@ func TestPlantedLink(t *testing.T) {
 }
 
 func TestUnavailable(t *testing.T) {
+	needBox(t)
 	h, weak := open(t), open(t)
 	proctree.ForbidBox(weak, false)
 	ws := realDir(t)
@@ -205,6 +210,9 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	a, err := h.Probe(context.Background(), good)
+	if slices.Contains(a.Means, "bubblewrap") {
+		t.Errorf("Probe() = %+v; want a box of our own", a)
+	}
 	if err != nil || a.Profile != proctree.WorkspaceWrite || a.Network != proctree.NetworkOff || len(a.Means) == 0 || len(a.Gaps) > 0 {
 		t.Errorf("Probe() = %+v, %v", a, err)
 	}
@@ -212,6 +220,7 @@ func TestUnavailable(t *testing.T) {
 
 // TestWorkInside: what people do in a sandbox works there.
 func TestWorkInside(t *testing.T) {
+	needBox(t)
 	h := open(t)
 	base := sceneBase(t)
 	profile := proctree.Profile{Name: proctree.WorkspaceWrite, Network: proctree.NetworkLoopback, Write: []string{base}, Tmp: realDir(t)}
@@ -239,6 +248,7 @@ func TestProcessLimit(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("the kernel does not limit root; TestUnprivileged runs this as another user")
 	}
+	needBox(t)
 	h := open(t)
 	s := script("/", "for i in $(seq 100); do sleep 600 & done 2>/dev/null; jobs -p | wc -l")
 	s.Profile = proctree.Profile{Name: proctree.ReadOnly, Network: proctree.NetworkOff, Tmp: realDir(t)}

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +31,32 @@ func open(t testing.TB) *proctree.Host {
 		}
 	})
 	return h
+}
+
+// canBox tells whether this system lets a user make the namespaces that a box
+// needs; where it does, a profile that cannot be had is a failure.
+var canBox = sync.OnceValue(func() bool {
+	return exec.Command("unshare", "-Urmpf", "mount", "-t", "proc", "none", "/proc").Run() == nil
+})
+
+// needBox skips a test of what cannot be had here.
+func needBox(t *testing.T) {
+	t.Helper()
+	if !canBox() {
+		t.Skip("the system refuses user namespaces, or mounts in them")
+	}
+}
+
+// possible leaves out the profiles that cannot be had here.
+func possible(t *testing.T, l ...proctree.Profile) []proctree.Profile {
+	t.Helper()
+	return slices.DeleteFunc(l, func(p proctree.Profile) bool {
+		if p.Name == proctree.None || canBox() {
+			return false
+		}
+		t.Logf("without %s: the system refuses user namespaces, or mounts in them", p.Name)
+		return true
+	})
 }
 
 // realDir is a directory without links in its path.
@@ -207,7 +236,7 @@ grep -E '^Sig(Ign|Blk)' /proc/self/status | tr '\n' ' '; echo; [ $(ps -o sid= $$
 
 func TestTerminal(t *testing.T) {
 	h := open(t)
-	for _, profile := range []proctree.Profile{{Name: proctree.None}, {Name: proctree.ReadOnly, Network: proctree.NetworkOff}} {
+	for _, profile := range possible(t, proctree.Profile{Name: proctree.None}, proctree.Profile{Name: proctree.ReadOnly, Network: proctree.NetworkOff}) {
 		t.Run(profile.Name, func(t *testing.T) {
 			s := script("/", "stty size; tty >/dev/null && echo tty; trap 'stty size; exit 4' WINCH; echo ready; while :; do sleep 0.02; done")
 			s.Merge, s.TTY, s.Profile = false, &proctree.Size{Cols: 91, Rows: 17}, profile
