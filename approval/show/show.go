@@ -74,7 +74,9 @@ func Summary(r approval.Request) string {
 	case n == 1:
 		what = describe(p.Writes.Entries[0])
 	case n > 1:
-		what = fmt.Sprintf("%d changes, first: %s", n, describe(p.Writes.Entries[0]))
+		// A directory that is made for a file says less than the file.
+		first := max(0, slices.IndexFunc(p.Writes.Entries, func(w tool.Write) bool { return w.Op != tool.OpMkdir }))
+		what = fmt.Sprintf("%s, and %d more", describe(p.Writes.Entries[first]), n-1)
 	case p.Command != "":
 		what = "run " + Inline(p.Command)
 	case len(p.Hosts) > 0:

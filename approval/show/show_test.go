@@ -77,7 +77,7 @@ func TestLines(t *testing.T) {
 	r := full()
 	got := show.Text(show.Lines(r, show.Options{Now: r.Expires.Add(-90 * time.Second)}))
 	for _, want := range []string{
-		"write_file: 6 changes, first: change a.txt\n",
+		"write_file: change a.txt, and 5 more\n",
 		"ticket  ticketticketticketticketti, expires 03:04:05 (in 1m30s)\n",
 		"call    call-7 of session s1\n",
 		"tool    write_file (installed): write\n",
