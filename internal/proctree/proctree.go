@@ -69,7 +69,7 @@ type Limits struct {
 	// needs a user namespace of our own or a delegated cgroup, since the kernel's
 	// plain limit counts all processes of the user.
 	Processes uint64
-	Nice      int // 0 to 19
+	Nice      int // 0 to 19; never less than the server's own
 }
 
 // Profile names. A profile is for a whole tree: a program cannot leave it, nor

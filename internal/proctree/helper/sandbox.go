@@ -306,7 +306,8 @@ func realPath(path string) (string, error) {
 // restrict binds the calling thread, and all that it starts, for ever. The
 // goroutine must be locked to it.
 func (sb *sandbox) restrict() error {
-	if sb.nice > 0 {
+	// The kernel says 20 minus the value. One that is higher already stays.
+	if now, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil && sb.nice > 20-now {
 		if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, sb.nice); err != nil {
 			return err
 		}

@@ -140,7 +140,10 @@ func Children(root int) []int {
 		for _, tid := range names {
 			f, err := os.Open(dir + "/" + tid + "/children")
 			if err != nil {
-				continue
+				if _, ok := Stat(root); ok && !kernelLists() {
+					return scan(root)
+				}
+				continue // the thread has ended
 			}
 			b, _ := io.ReadAll(io.LimitReader(f, 12*Max))
 			f.Close()
@@ -150,6 +153,34 @@ func Children(root int) []int {
 			return pids[:min(len(pids), Max)]
 		}
 	}
+}
+
+// kernelLists tells whether the kernel lists children at all, which is a matter
+// of its configuration.
+func kernelLists() bool {
+	_, err := os.Lstat("/proc/thread-self/children")
+	return err == nil
+}
+
+// scan finds the children of root the slow way: it asks every process for its
+// parent.
+func scan(root int) (pids []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		pid, ok := number([]byte(name))
+		if !ok || len(pids) >= Max {
+			continue
+		}
+		if p, ok := Stat(pid); ok && p.Parent == root {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func appendNumbers(pids []int, b []byte) []int {

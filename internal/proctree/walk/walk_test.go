@@ -87,6 +87,27 @@ func TestDescendants(t *testing.T) {
 	}
 }
 
+// TestScan: where the kernel lists no children, a slow look finds the same.
+func TestScan(t *testing.T) {
+	if !kernelLists() {
+		t.Skip("this kernel lists no children, so there is nothing to compare with")
+	}
+	for range 5 {
+		cmd := exec.Command("sleep", "600")
+		if err := cmd.Start(); err != nil {
+			t.Skip(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Kill()
+	}
+	fast, slow := Children(os.Getpid()), scan(os.Getpid())
+	slices.Sort(fast)
+	slices.Sort(slow)
+	if len(slow) < 5 || !slices.Equal(fast, slow) {
+		t.Errorf("Children() = %v; scan finds %v", fast, slow)
+	}
+}
+
 // TestSignalKnowsStrangers: a number that went to another process is not hit.
 func TestSignalKnowsStrangers(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
