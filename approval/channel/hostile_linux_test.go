@@ -48,7 +48,7 @@ func TestVisitorsWhoHoldTheirPlaces(t *testing.T) {
 func TestVisitorWhoNeverReads(t *testing.T) {
 	s, d, dial := here(t)
 	r := sample()
-	r.Preview.Diff = strings.Repeat("+123456\n", 1<<20)
+	r.Preview.Diff = strings.Repeat("+123456\n", 1<<17)
 	tk, err := d.Submit(r)
 	if err != nil {
 		t.Fatal(err)

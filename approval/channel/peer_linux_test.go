@@ -386,7 +386,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("About = %+v", a)
 	}
 	r := sample()
-	r.Preview.Diff = strings.Repeat("+12345\xff\n", 300_000) // several parts
+	r.Preview.Diff = strings.Repeat("+12345\xff\n", 100_000) // several parts
 	tk, err := d.Submit(r)
 	if err != nil {
 		t.Fatal(err)
