@@ -62,7 +62,7 @@ func TestNoEscape(t *testing.T) {
 	paths := []string{
 		"../O/secret", "a/../../O/secret", "$O/secret", "$W-evil/secret", "/proc/self/root$O/secret", "/proc/self/cwd/x",
 		"file", "file/", "file/.", "rel", "chain", "dir/secret", "dir/../O/secret", "dir", "dir/", "dir/.", "dir/new", "dir/sub/new",
-		"dang", "dang2", "dirdang/x", "up/O/secret", "up", "deep/up2/O/secret", "deep/in/secret", "evil/secret", "root/etc/passwd",
+		"dang", "dang2", "dirdang/x", "up/O/secret", "up", "deep/up2/O/secret", "deep/in/secret", "evil/secret", "root$O/secret",
 		"loop", "loop/x", "abs2/secret", "dotdot/W/f",
 	}
 	eachWay(t, func(t *testing.T, b *box) {

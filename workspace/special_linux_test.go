@@ -233,7 +233,7 @@ func TestMounts(t *testing.T) {
 			}
 		}
 
-		paths := []string{"bind", "bind/secret", "bind/new", "tmp", "tmp/x", "file", "p/self/environ", "p/self/root/etc/passwd", "p/self/cwd", "d/m", "d/m/secret", "l/secret"}
+		paths := []string{"bind", "bind/secret", "bind/new", "tmp", "tmp/x", "file", "p/self/environ", "p/self/root" + b.O + "/secret", "p/self/cwd", "d/m", "d/m/secret", "l/secret"}
 		for _, v := range verbs {
 			for _, p := range paths {
 				o := b.overlay()
