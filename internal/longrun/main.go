@@ -69,7 +69,7 @@ var repetitions = []job{
 func main() {
 	log.SetFlags(0)
 	out := flag.String("o", "long.json", "where the report goes")
-	perTarget := flag.Duration("fuzz", 15*time.Second, "time of each fuzz target")
+	perTarget := flag.Duration("fuzz", 10*time.Second, "time of each fuzz target")
 	parsers := flag.String("parsers", "2000000x", "time or executions of each fuzz target of the module parsers")
 	only := flag.String("run", "", "only jobs whose name matches this regexp")
 	list := flag.Bool("list", false, "print the jobs and run none")
