@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ type machine struct {
 
 type job struct {
 	Name       string   `json:"name"`
+	Commit     string   `json:"commit"` // that it ran on
 	Env        string   `json:"env,omitempty"`
 	Command    string   `json:"command"`
 	Seconds    float64  `json:"seconds"`
@@ -63,6 +65,9 @@ var repetitions = []job{
 	{Name: "hostile guests, 10,000 calls each", Env: "WASMTOOLS_HOSTILE=10000", Command: "go test -count=1 -timeout 300m -v -run TestHostileLeavesNothing ./runtime"},
 	{Name: "10^6 hand-overs with late stops", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestLateStops ./runtime"},
 	{Name: "rewriter against the engine, everything", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestSpec|TestModuleCache ./runtime/rewrite"},
+	{Name: "200 processes killed in a storm of calls", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKilledStorm ."},
+	{Name: "200 processes killed while they record", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKillStorm ./evidence"},
+	{Name: "2,000 process trees leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestNothingIsLeft ./internal/proctree"},
 	{Name: "everything under the race detector", Command: "go test -race -count=1 -timeout 60m ./..."},
 }
 
@@ -72,6 +77,7 @@ func main() {
 	perTarget := flag.Duration("fuzz", 10*time.Second, "time of each fuzz target")
 	parsers := flag.String("parsers", "2000000x", "time or executions of each fuzz target of the module parsers")
 	only := flag.String("run", "", "only jobs whose name matches this regexp")
+	keep := flag.Bool("keep", false, "keep the jobs of the report that this run does not repeat")
 	list := flag.Bool("list", false, "print the jobs and run none")
 	flag.Parse()
 	filter, err := regexp.Compile(*only)
@@ -95,6 +101,10 @@ func main() {
 	}
 	r := report{Started: time.Now().UTC().Truncate(time.Second), Passed: true, Machine: thisMachine()}
 	r.Commit = output("git", "rev-parse", "HEAD")
+	var before []job
+	if *keep {
+		before = kept(*out, jobs)
+	}
 	r.Dirty = output("git", "status", "--porcelain", "--untracked-files=no") != ""
 	for i, j := range jobs {
 		log.Printf("== %d of %d, minute %.0f: %s", i+1, len(jobs), time.Since(r.Started).Minutes(), j.Name)
@@ -107,16 +117,39 @@ func main() {
 			log.Fatal("interrupted; the report has the jobs before")
 		}
 		log.Printf("   passed=%v in %.0f s, %d executions", j.Passed, j.Seconds, j.Executions)
+		j.Commit = r.Commit
 		r.Passed = r.Passed && j.Passed
 		r.Jobs = append(r.Jobs, j)
 		r.Minutes = time.Since(r.Started).Minutes()
-		if err := r.write(*out); err != nil {
+		whole := r
+		whole.Jobs = append(slices.Clone(before), r.Jobs...)
+		if err := whole.write(*out); err != nil {
 			log.Fatal(err)
 		}
 	}
 	if !r.Passed {
 		log.Fatal("FAIL: see ", *out)
 	}
+}
+
+// kept are the jobs of an earlier report that are not among now.
+func kept(path string, now []job) []job {
+	var r report
+	p, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(p, &r)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range r.Jobs {
+		if r.Jobs[i].Commit == "" {
+			r.Jobs[i].Commit = r.Commit
+		}
+	}
+	return slices.DeleteFunc(r.Jobs, func(old job) bool {
+		return slices.ContainsFunc(now, func(j job) bool { return j.Name == old.Name })
+	})
 }
 
 func (r report) write(path string) error {
