@@ -64,9 +64,7 @@ func TestVisitorWhoNeverReads(t *testing.T) {
 	if _, err := watcher.Write([]byte(`{"v":1,"op":"watch"}` + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	for !s.Attended() {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the list is attended", s.Attended)
 	for i := range 200 { // more events than any buffer of lines holds
 		r.Session, r.Preview.Diff = strings.Repeat("s", i+1), ""
 		tk, err := d.Submit(r)

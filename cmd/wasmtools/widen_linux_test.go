@@ -407,3 +407,46 @@ write = ["**"]
 		t.Errorf("what is ours was changed:\n%s\nbefore:\n%s", after, before)
 	}
 }
+
+// TestHardLinksToOurs: neither tools nor guests can make one (see the tests
+// above). If a person has, nothing can be written through it, and the store of
+// secrets, which cannot know who reads the other name, refuses to work.
+func TestHardLinksToOurs(t *testing.T) {
+	home, ws := home(t), t.TempDir()
+	set := command(t, home, ws, "secret", "set", "token")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Stdin = r
+	fmt.Fprintln(w, "value")
+	w.Close()
+	if out, code := person(t, set); code != 0 {
+		t.Fatalf("set exits with %d: %s", code, out)
+	}
+	if out, code := person(t, command(t, home, ws, "secret", "list")); code != 0 {
+		t.Fatalf("control: list exits with %d: %s", code, out)
+	}
+	file := filepath.Join(home, "state/secrets/secrets.json")
+	hard := filepath.Join(ws, "hard")
+	if err := os.Link(file, hard); err != nil {
+		t.Skipf("no hard links here: %v", err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range [][]string{
+		{"write_file", `{"path":"hard","content":"x","overwrite":true}`}, {"replace_block", `{"path":"hard","old":"value","new":"other"}`},
+	} {
+		if out, code := outcome(t, command(t, home, ws, "run", "-q", "--approve", "all", call[0], call[1])); code == 0 {
+			t.Errorf("%s through a hard link: %s", call[0], out)
+		}
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("the store holds %s, %v", after, err)
+	}
+	if out, code := person(t, command(t, home, ws, "secret", "list")); code == 0 || !strings.Contains(out, "second name") {
+		t.Errorf("with a second name of its file, list exits with %d: %s", code, out)
+	}
+}
