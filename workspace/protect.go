@@ -34,24 +34,9 @@ func (o *Overlay) Protected(ctx context.Context) ([]tool.ProtectedPath, error) {
 // Listed tells under which rules a path falls as it is now, links resolved. The
 // path need not exist.
 func (w *Workspace) Listed(ctx context.Context, path string) (Listed, error) {
-	v := &view{w: w}
-	pl, err := v.find(path, true)
-	if err != nil {
-		if r := secretOf(err); r != nil {
-			clean, _, _ := w.CheckPath(path)
-			return Listed{Path: clean, Secret: r}, nil
-		}
-		return Listed{}, err
-	}
-	l := Listed{Path: pl.path}
-	secret := w.rules().secretRule(pl.path)
-	if secret == nil && pl.exists() {
-		if secret, err = w.aliasRule(ctx, path, pl.st); err != nil {
-			return Listed{}, err
-		}
-	}
-	if secret != nil {
-		l.Secret = &secret.Rule
+	l, v, pl, err := w.listed(ctx, path)
+	if err != nil || l.Protected != nil || pl.path == "" {
+		return l, err
 	}
 	j, err := w.newJudge(ctx, []tool.Write{{Path: pl.path, Identity: pl.st.id}}, v)
 	if err != nil {
@@ -59,6 +44,33 @@ func (w *Workspace) Listed(ctx context.Context, path string) (Listed, error) {
 	}
 	l.Protected = j.rule(pl.path, pl.st.typ == Link)
 	return l, nil
+}
+
+// ListedByName is Listed without the paths that are protected because of what
+// stands elsewhere, and so for reading: it costs a look at the path.
+func (w *Workspace) ListedByName(ctx context.Context, path string) (Listed, error) {
+	l, _, _, err := w.listed(ctx, path)
+	return l, err
+}
+
+func (w *Workspace) listed(ctx context.Context, path string) (l Listed, v *view, pl place, err error) {
+	v = &view{w: w}
+	if pl, err = v.find(path, true); err != nil {
+		if l.Secret = secretOf(err); l.Secret == nil {
+			return l, v, pl, err
+		}
+		l.Path, _, err = w.CheckPath(path)
+	} else {
+		l.Path = pl.path
+		var secret *entry
+		if secret, err = w.aliasRule(ctx, path, pl.st); secret != nil {
+			l.Secret = &secret.Rule
+		}
+	}
+	if e := w.rules().protectedRule(l.Path); e != nil {
+		l.Protected = &e.Rule
+	}
+	return l, v, pl, err
 }
 
 // judge finds out what of a write set is protected, by the tree as it is before

@@ -362,7 +362,7 @@ func TestFindAsTwin(t *testing.T) {
 		"．", "ｇ", "\u2126", "\u03c9", "ﬁ", "K", "k", "ı", ".example", ".sample", "mcp", ".json", ".jso", "*", "＊", "[", "／",
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 8_000 {
+	for range 4_000 {
 		var parts []string
 		for range 1 + r.IntN(3) {
 			var b strings.Builder
