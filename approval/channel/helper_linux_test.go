@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -44,6 +45,14 @@ func act(role string, args []string) int {
 		} else {
 			fmt.Println("human")
 		}
+	case "connect": // and ends with its input
+		c, err := net.Dial("unix", args[0])
+		if err != nil {
+			return 1
+		}
+		defer c.Close()
+		fmt.Println("connected")
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "crowd": // connects without end, after its input has ended
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		for first := true; ; first = false {

@@ -251,6 +251,53 @@ s.detach()
 	}
 }
 
+// TestCallerIsHeld: once the process that connected has ended, whatever is read
+// under its pid is not taken for it.
+func TestCallerIsHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	cmd := self("connect", path)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ln.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	who, err := callerOf(c)
+	if err != nil || who.pid != cmd.Process.Pid || who.uid != os.Geteuid() || !who.alive() {
+		t.Fatalf("callerOf = %+v, %v, alive %v", who, err, who.alive())
+	}
+	defer who.release()
+	stdin.Close()
+	_ = cmd.Wait()
+	if who.alive() {
+		t.Error("a process that has ended is alive")
+	}
+	if late, err := callerOf(c); err == nil {
+		if late.alive() {
+			t.Error("a process that ended before it was asked about is alive")
+		}
+		late.release()
+	}
+}
+
 func startedPID(t *testing.T, socket string) int {
 	p, ok := owner(socket)
 	if !ok {
