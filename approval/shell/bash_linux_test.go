@@ -267,6 +267,7 @@ var parserCases = []string{
 	"time ls", "time -p ls | cat", "ls & wait", "((1+2)); ls", "ls $((1 + 2)) ${#x}", "ls ~ ~/x", "[[ -f a.txt && a == b* ]] || ls",
 	"ls \\\n -l", "ls # comment\ncat a.txt", "ls;cat a.txt;", "ls >/dev/null 2>&1", "ls 'if' \"then\" \\fi", "echo '!' ! a", "ls a=b -x=y",
 	"'ls' \"-l\"", "ls $'a\\tb\\x41\\u00e9'", "cat <(ls) <(head a.txt)", "until ls; do cat a.txt; done", "f=a; f=b; ls $f",
+	"ls | time cat", "ls | time", "ls | ! cat", "x=a; ls $x{a,b}", "ls ..*", "<<0&0\xa9",
 }
 
 func TestBashAgrees(t *testing.T) {
@@ -314,6 +315,36 @@ func FuzzBash(f *testing.F) {
 			t.Skip(err)
 		}
 		compare(t, j, text)
+	})
+}
+
+// tokens are what FuzzTokens makes texts of: what quotes, nests, continues and
+// separates, and a few words.
+var tokens = []string{
+	"ls", "cat", "evil", "echo", "a", "b.txt", "-x", "'", "\"", "\\", "$", "(", ")", "`", "{", "}", "\n", " ", " ", " ", ";", "|", "&", "<", ">", "#",
+	"<<E\n", "\nE\n", "<<'E'\n", "x=a ", "x=a;", "$x", "${x:-", "${x%", "${#x}", "[[ ", " ]]", "*", "?", "[", "]", "~", "!", "\t", "$'", "$(( 1", "))", "<(", "$(",
+	"if ", "; then ", "; fi", "for x in ", "; do ", "; done", "case a in ", " esac", "a)", ";;", "\\\n", "é", "&& ", "|| ", "| ", "2>&1", ">/dev/null", "<<<",
+	"cd src", "true", "read y", "time ", "! ", "{ ", "; }", "=", ",", "{a,b}", "..", "[ ", " ]", "-eq 1", "while ", "test ", "&>/dev/null", "printf ", "%s",
+}
+
+// FuzzTokens is FuzzBash for texts that are likely to be parsed.
+func FuzzTokens(f *testing.F) {
+	f.Add([]byte{0, 17, 4, 20, 1, 18, 5})
+	f.Add([]byte{3, 17, 8, 48, 0, 12, 8, 20, 2})
+	f.Add([]byte{0, 26, 4, 60, 4, 27, 2})
+	f.Fuzz(func(t *testing.T, picks []byte) {
+		if len(picks) > 40 {
+			return
+		}
+		j, err := newJail()
+		if err != nil {
+			t.Skip(err)
+		}
+		var b strings.Builder
+		for _, p := range picks {
+			b.WriteString(tokens[int(p)%len(tokens)])
+		}
+		compare(t, j, b.String())
 	})
 }
 

@@ -140,7 +140,9 @@ func (j *judge) declare(d *syntax.DeclClause, st *state) (ok, fail *state) {
 	}
 	export := d.Variant.Value == "export"
 	next := st
-	idx := j.begin(d, fields, nil)
+	outer := j.cmd
+	defer func() { j.cmd = outer }()
+	idx := j.begin(j.lineOf(d), fields, nil)
 	for _, a := range d.Args {
 		switch {
 		case a.Naked && a.Name != nil && a.Index == nil:
@@ -163,7 +165,6 @@ func (j *judge) declare(d *syntax.DeclClause, st *state) (ok, fail *state) {
 	}
 	c := &call{fields: fields, st: st, bash: true, idx: idx}
 	j.named(c, nil, nil)
-	j.end(idx)
 	return next, next
 }
 

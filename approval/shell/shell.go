@@ -121,7 +121,8 @@ type Reason struct {
 // Command is one simple command.
 type Command struct {
 	// Words are its words after quote removal. A word that is known only at run
-	// time stands as its source text, and Literal is false.
+	// time stands as its source text; then, and if file names were put in for a
+	// pattern, Literal is false.
 	Words   []string
 	Literal bool
 	// Program is where the name was found in the fixed PATH, links resolved;

@@ -144,6 +144,9 @@ func (j *judge) binary(s *syntax.Stmt, st *state) (ok, fail *state) {
 		b.Y.Comments = nil
 		switch {
 		case piped(b):
+			if _, timed := b.Y.Cmd.(*syntax.TimeClause); timed || b.Y.Negated {
+				j.ask(b, "bash takes %s for a program behind a pipe", j.source(b.Y))
+			}
 			// Each part runs in a shell of its own.
 			if j.depth++; j.depth > maxDepth {
 				j.ask(b, "it is nested too deeply")

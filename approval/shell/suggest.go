@@ -13,7 +13,7 @@ func suggest(text string, site Site, rules Rules, res Result) []Pattern {
 		if c.Verdict == Allow {
 			continue
 		}
-		if !c.Literal || len(c.Words) == 0 || len(out) == maxSuggest || !offered(c.Words[0]) {
+		if !c.Literal || len(c.Words) == 0 || len(out) == maxSuggest || !offered(c.Words) {
 			return nil
 		}
 		p := Pattern{Words: slices.Clone(c.Words), Exact: true}
@@ -31,11 +31,20 @@ func suggest(text string, site Site, rules Rules, res Result) []Pattern {
 	return out
 }
 
-// offered reports whether a rule may be offered for a program: never for a
-// shell, an interpreter or a wrapper, whose rule would be one for everything.
-func offered(name string) bool {
-	p := lookup(baseName(name))
-	return p == nil || !p.runs()
+// offered reports whether a rule may be offered for a command: never for a
+// shell, an interpreter or a wrapper, whose rule would be one for everything,
+// nor for what is always asked about.
+func offered(words []string) bool {
+	prog := lookup(baseName(words[0]))
+	if prog == nil {
+		return true
+	}
+	fields := make([]field, len(words))
+	for i, w := range words {
+		fields[i] = literal(w)
+	}
+	p := (&call{fields: fields}).parsed(prog)
+	return !prog.runs() && whyOf(prog, p) == "" && (p == nil || !p.prog.runs())
 }
 
 func baseName(name string) string {

@@ -168,7 +168,7 @@ func redirected(s *syntax.Stmt) bool {
 func (j *judge) payload(c *call, fields []field, inBash bool, st *state) (ok, fail *state) {
 	name := c.fields[0].show()
 	return j.run(&call{
-		fields: fields, st: st, bash: inBash, node: c.node, before: c.before,
+		fields: fields, st: st, bash: inBash, node: c.node, before: c.before, line: c.line,
 		chain: append(c.chain[:len(c.chain):len(c.chain)], name),
 	})
 }
