@@ -107,6 +107,31 @@ func TestTornSegment(t *testing.T) {
 	}
 }
 
+// TestForeignSegment: somebody put a file where the next segment will be. It
+// is passed over, and shows for ever.
+func TestForeignSegment(t *testing.T) {
+	dir := sample(t)
+	numbers, _ := listSegments(dir)
+	n := numbers[len(numbers)-1]
+	other := sample(t)
+	for name, p := range map[string][]byte{
+		"rubbish": []byte("rubbish\n"), "an own segment": read(t, filepath.Join(dir, segmentName(2))), "another's": read(t, filepath.Join(other, segmentName(2))),
+		"another's first line": lines(read(t, filepath.Join(other, segmentName(2))))[0],
+	} {
+		d := copyLog(t, dir)
+		write(t, filepath.Join(d, segmentName(n+1)), p)
+		for range 40 {
+			reopened(t, d)
+		}
+		if now, _ := listSegments(d); len(now) < len(numbers)+2 {
+			t.Fatalf("%s: no segment was begun", name)
+		}
+		if r, err := Verify(d, VerifyOptions{}); err != nil || r.OK {
+			t.Errorf("%s: %v\n%s", name, err, r.Summary())
+		}
+	}
+}
+
 // TestTornBeginning: a process is killed while it makes the record.
 func TestTornBeginning(t *testing.T) {
 	l := testLog(t)

@@ -183,10 +183,11 @@ func TestSecretsNever(t *testing.T) {
 		Used: Used{Paths: []string{everything}, Hosts: []string{everything}, ByFunction: map[string]int64{own: 1}}, Artifact: []Artifact{art}, Output: tool.DigestOf([]byte(own)),
 	})
 	// A stream whose kept part ends inside a secret.
+	long := "a-long-secret-" + strings.Repeat("0123456789", 20)
 	for pad := 2*maxHeadBytes - 30; pad < 2*maxHeadBytes; pad++ {
-		h := begin(t, l, Intent{Call: "c", Tool: "t", Secrets: []string{own}})
-		text := strings.Repeat(own+" ", 100) // shrinks, so that the border moves into what is shown
-		text = (text + strings.Repeat("x", 2*maxHeadBytes))[:pad] + own + strings.Repeat("y", 100)
+		h := begin(t, l, Intent{Call: "c", Tool: "t", Secrets: []string{long}})
+		text := strings.Repeat(long+" ", 15) // shrinks, so that the border moves into what is shown
+		text = (text + strings.Repeat("x", 2*maxHeadBytes))[:pad] + long + strings.Repeat("y", 100)
 		if err := l.Event(h, Event{Kind: Output, Stream: "o", Text: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ func TestSecretsNever(t *testing.T) {
 	verified(t, l.o.Dir)
 
 	needles := []string{
-		"userinfo-secret", "MIIEpAIBAAKCAQEA", "b3BlbnNzaC1rZXk", "assigned-secret", "named-secret", late, own[:12], `"pin":"pin"`,
+		"userinfo-secret", "MIIEpAIBAAKCAQEA", "b3BlbnNzaC1rZXk", "assigned-secret", "named-secret", late, own[:12], long[:6], `"pin":"pin"`,
 		string(tool.DigestOf(args)), string(tool.DigestOf([]byte(own))), string(tool.DigestOf([]byte(shared))),
 	}
 	for _, s := range all {

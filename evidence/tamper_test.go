@@ -471,6 +471,12 @@ func TestAnchors(t *testing.T) {
 	verified(t, old) // control: what was put back verifies
 	check("put back", old, anchors, "was anchored on")
 	check("put back, older anchor", old, anchors[:1], "")
+	wentOn := copyLog(t, old)
+	for range 4 {
+		reopened(t, wentOn)
+	}
+	verified(t, wentOn)
+	check("put back, and went on", wentOn, anchors, "is not the one that was anchored on")
 	check("another record", sample(t), anchors, "none of the anchors")
 
 	// Written anew with the same key and name: only the anchor tells.
