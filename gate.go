@@ -62,6 +62,9 @@ func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
 	if err := ctx.Err(); err != nil {
 		return p.fail(err)
 	}
+	if err := t.space.tighten(); err != nil {
+		return p.fail(err)
+	}
 	// One ticket is one record: a call that repeats a waiting one has none of its
 	// own, unless the ticket turns out to be of no use to it.
 	if _, waits := t.rt.desk.Equal(t.request(p)); !waits {
@@ -71,6 +74,18 @@ func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
 	}
 	p.sink = p.rec.watch(p.sink)
 	return t.judge(ctx, p)
+}
+
+// tighten adds what was added to the lists of secret and protected paths.
+func (s *space) tighten() error {
+	if s.lists == nil {
+		return nil
+	}
+	if err := s.files.Tighten(s.lists()); err != nil {
+		return tool.Errorf(tool.Internal, "the lists of secret and protected paths cannot be used").
+			WithNext("tell the user that a glob of the configuration is faulty (wasmtools config check)").Because(err)
+	}
+	return nil
 }
 
 // freeze checks a call's arguments and fixes what the call is.
@@ -245,7 +260,7 @@ func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target
 		if path == "" {
 			continue
 		}
-		l, err := s.files.Listed(ctx, path)
+		l, err := s.files.ListedByName(ctx, path)
 		if err != nil {
 			continue // the tool will meet the same error, and say it
 		}

@@ -102,6 +102,11 @@ type Workspace struct {
 	// paths, AllowRead takes paths off the former; see package workspace.
 	DenyRead, Protect, AllowRead []workspace.Rule
 
+	// Lists gives DenyRead and Protect anew before each call, so that a file that
+	// changed can add to them; rules are never taken away while the runtime is
+	// open. It must be fast and safe for concurrent use. Nil adds nothing.
+	Lists func() (denyRead, protect []workspace.Rule)
+
 	// Tools says which tools are left; it is asked at every Begin. Nil leaves all.
 	Tools func(name string) bool
 
@@ -167,6 +172,7 @@ type space struct {
 	sources []catalog.Source
 
 	policy   func() policy.Policy
+	lists    func() (denyRead, protect []workspace.Rule)
 	evidence evidence.Sink
 
 	checks      sync.Map // tool name -> argument checker
@@ -221,7 +227,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		o.Env = os.LookupEnv
 	}
 	for _, w := range o.Workspaces {
-		s := &space{name: w.Name, policy: w.Policy, evidence: w.Evidence}
+		s := &space{name: w.Name, policy: w.Policy, lists: w.Lists, evidence: w.Evidence}
 		if s.policy == nil {
 			s.policy = func() policy.Policy { return policy.Policy{Headless: policy.HeadlessQueue} }
 		}

@@ -100,6 +100,13 @@ func (s *Source) Settings() Settings {
 // Policy is the part of the settings that calls are judged by.
 func (s *Source) Policy() policy.Policy { return s.Settings().Policy() }
 
+// Lists are the globs of the settings that add to the lists of secret and of
+// protected paths.
+func (s *Source) Lists() (denyRead, protect []workspace.Rule) {
+	w := s.Settings().Workspace
+	return w.DenyRead, w.Protect
+}
+
 func (s *Source) join() {
 	s.joined = s.settings.Tighten(s.tight)
 	s.joined.Rules = join(s.joined.Rules, s.rules)

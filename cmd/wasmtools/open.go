@@ -87,6 +87,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Workspaces: []wasmtools.Workspace{{
 			Dir: dir, Policy: f.source.Policy, Evidence: f.record,
 			DenyRead: set.Workspace.DenyRead, Protect: set.Workspace.Protect, AllowRead: set.Workspace.AllowRead,
+			Lists:          f.source.Lists,
 			AllowHardLinks: set.Workspace.HardLinks,
 			Tools:          func(name string) bool { return f.source.Settings().Tools.Has(name) },
 		}},
