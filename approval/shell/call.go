@@ -113,6 +113,7 @@ func (j *judge) run(c *call) (ok, fail *state) {
 		return j.wrap(c, prog, p)
 	}
 	if j.named(c, prog, p) {
+		j.moves(c, prog, p)
 		return j.effects(c, prog, p)
 	}
 	return c.st, c.st

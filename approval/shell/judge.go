@@ -47,6 +47,8 @@ type judge struct {
 	git   bool // git runs by a rule
 	// shells: a shell runs inside the text.
 	shells bool
+	// moved: something ran that may have put a link somewhere.
+	moved bool
 	// unsteady: something ran that may have removed a directory.
 	unsteady bool
 

@@ -90,6 +90,9 @@ func (j *judge) file1(op Op, text, p string) string {
 	if !ok {
 		return show(text) + " cannot be looked at"
 	}
+	if j.moved && real != j.root && (op != Read || j.rules.WorkspacePaths) {
+		return show(text) + " may be a link by then, by what runs before it"
+	}
 	if j.inside(real) {
 		rel := "."
 		if real != j.root {

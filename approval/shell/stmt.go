@@ -38,6 +38,9 @@ func (j *judge) stmt1(s *syntax.Stmt, st *state, before *syntax.Stmt) (ok, fail 
 	if s.Coprocess || s.Disown {
 		j.ask(s, "%s is no syntax of bash's", j.source(s))
 	}
+	if s.Background {
+		j.movesAround(s)
+	}
 	for _, r := range s.Redirs {
 		j.redirect(r, st)
 	}
@@ -137,6 +140,9 @@ func (j *judge) binary(s *syntax.Stmt, st *state) (ok, fail *state) {
 		first = b.X
 	}
 	piped := func(b *syntax.BinaryCmd) bool { return b.Op == syntax.Pipe || b.Op == syntax.PipeAll }
+	if piped(spine[len(spine)-1]) {
+		j.movesAround(s)
+	}
 	ok, fail = j.stmt(first, st)
 	last := first
 	for i := len(spine) - 1; i >= 0; i-- {
@@ -286,6 +292,7 @@ func (j *judge) caseClause(c *syntax.CaseClause, st *state) (ok, fail *state) {
 // widen returns what is known before any round of a loop: what the loop sets
 // is not known, and neither is the directory if it changes it.
 func (j *judge) widen(st *state, loop syntax.Node) *state {
+	j.movesAround(loop)
 	out := st.clone()
 	unknown := func(name string, isNumber bool) {
 		f, set := out.vars[name]
