@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,16 +26,27 @@ func command(t *testing.T, home, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// home is a WASMTOOLS_HOME whose cache is shared with other tests, so that the
-// built-in module need not be compiled again.
+// compiledDir is a WASMTOOLS_HOME in which the built-in module is compiled. Not
+// the one of sharedHome: documents show there what the first use says.
+var (
+	compiledOnce sync.Once
+	compiledDir  string
+)
+
+// home is a WASMTOOLS_HOME of one test, in which nothing need be compiled.
 func home(t *testing.T) string {
 	t.Helper()
+	compiledOnce.Do(func() {
+		var err error
+		if compiledDir, err = os.MkdirTemp("", "wasmtools-test-compiled-"); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := command(t, compiledDir, t.TempDir(), "run", "-q", "grep", `{"pattern":"x"}`).CombinedOutput(); err != nil {
+			t.Fatalf("compiling: %v\n%s", err, out)
+		}
+	})
 	dir := t.TempDir()
-	shared := sharedHome(t)
-	if out, err := command(t, shared, t.TempDir(), "run", "-q", "grep", `{"pattern":"x"}`).CombinedOutput(); err != nil {
-		t.Fatalf("warming the cache: %v\n%s", err, out)
-	}
-	warm(t, shared, dir)
+	warm(t, compiledDir, dir)
 	return dir
 }
 

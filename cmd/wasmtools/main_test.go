@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
-	defer func() { os.RemoveAll(homeDir) }()
+	defer func() { os.RemoveAll(homeDir); os.RemoveAll(compiledDir) }()
 	return t.m.Run()
 }
 
