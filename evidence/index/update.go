@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wasmtools/wasmtools/evidence"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 // batch is how many lines one transaction takes in. Other processes wait that
@@ -84,6 +85,9 @@ func (x *Index) step(ctx context.Context) (done bool, err error) {
 	if n == 0 {
 		return true, nil
 	}
+	if err := u.flush(); err != nil {
+		return false, err
+	}
 	// What was pruned is forgotten here too.
 	for _, q := range []string{
 		`DELETE FROM paths WHERE id IN (SELECT id FROM calls WHERE id < ?)`,
@@ -100,22 +104,46 @@ func (x *Index) step(ctx context.Context) (done bool, err error) {
 	return n < batch, tx.Commit()
 }
 
-// updater puts lines into tables.
+// updater puts lines into tables. What is said of one call in one batch is put
+// together before it is written: most calls are one row then, written once.
 type updater struct {
-	ctx                              context.Context
-	intent, outcome, path, host, end *sql.Stmt
-	decided                          *sql.Stmt
+	ctx                                 context.Context
+	insert, outcome, decided, path, end *sql.Stmt
+	host                                *sql.Stmt
+
+	calls map[uint64]*entry
+	order []uint64
+}
+
+// entry is a call as the tables have it.
+type entry struct {
+	line                  evidence.Cursor // of the intent
+	writer                uint64
+	began, ended          int64
+	status, code          string
+	in                    *indexed
+	approver, channel     string
+	rule, ticket, summary string
+	paths, hosts          []string
+}
+
+// indexed is what is read of an intent's line.
+type indexed struct {
+	Call, Turn, Session, Tool string
+	Source, Module            string
+	Effects                   tool.Effects
+	Arguments                 json.RawMessage
+	Redacted                  bool
 }
 
 func newUpdater(ctx context.Context, tx *sql.Tx) (*updater, error) {
-	u := &updater{ctx: ctx}
+	u := &updater{ctx: ctx, calls: map[uint64]*entry{}}
 	for _, s := range []struct {
 		stmt **sql.Stmt
 		sql  string
 	}{
-		{&u.intent, `INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, 0, '', '', ?, ?, ?, ?, ?, ?, ?, '', '', '', '', ?, ?)`},
-		{&u.outcome, `UPDATE calls SET ended = ?, status = ?, code = ?, approver = coalesce(nullif(?, ''), approver), channel = coalesce(nullif(?, ''), channel),
-			rule = coalesce(nullif(?, ''), rule), ticket = coalesce(nullif(?, ''), ticket), summary = coalesce(nullif(summary, ''), ?) WHERE id = ?`},
+		{&u.insert, `INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&u.outcome, `UPDATE calls SET ended = ?, status = ?, code = ?, summary = coalesce(nullif(summary, ''), ?) WHERE id = ?`},
 		{&u.decided, `UPDATE calls SET approver = coalesce(nullif(?, ''), approver), channel = coalesce(nullif(?, ''), channel),
 			rule = coalesce(nullif(?, ''), rule), ticket = coalesce(nullif(?, ''), ticket) WHERE id = ?`},
 		{&u.path, `INSERT OR IGNORE INTO paths SELECT ?, id FROM calls WHERE id = ?`},
@@ -130,41 +158,57 @@ func newUpdater(ctx context.Context, tx *sql.Tx) (*updater, error) {
 	return u, nil
 }
 
+// take reads one line. Lines that are not as we write them are passed over:
+// verification says so.
 func (u *updater) take(l *evidence.Line) error {
 	switch l.Type {
 	case "intent":
-		var in struct {
-			evidence.Intent
-			Redacted bool
-		}
+		var in indexed
 		if json.Unmarshal(l.Raw, &in) != nil {
-			return nil // not as we write them; verification says so
+			return nil
 		}
 		paths, hosts := named(in.Arguments)
-		if _, err := u.intent.ExecContext(u.ctx, l.Seq, l.Segment, l.Offset, l.Writer, l.Time.UnixMicro(),
-			in.Call, in.Turn, in.Session, in.Tool, string(in.Source), string(in.Module), in.Effects.String(), in.Redacted, summary(paths, hosts)); err != nil {
-			return err
+		in.Arguments = nil
+		u.calls[l.Seq] = &entry{
+			line: evidence.Cursor{Segment: l.Segment, Offset: l.Offset}, writer: l.Writer, began: l.Time.UnixMicro(), in: &in,
+			summary: summary(paths, hosts), paths: paths, hosts: hosts,
 		}
-		return u.names(l.Seq, paths, hosts)
+		u.order = append(u.order, l.Seq)
 	case "event":
-		var e evidence.Event
+		var e struct {
+			Approval *evidence.Approval
+			Writes   []evidence.Write
+		}
 		if json.Unmarshal(l.Raw, &e) != nil {
 			return nil
 		}
-		if a := e.Approval; a != nil {
-			if _, err := u.decided.ExecContext(u.ctx, a.By, a.Channel, rule(a.Rule), a.Ticket, l.Of); err != nil {
+		if e.Approval != nil {
+			if err := u.decide(l.Of, e.Approval); err != nil {
 				return err
 			}
 		}
 		return u.names(l.Of, written(e.Writes), nil)
 	case "outcome":
-		var o evidence.Outcome
+		var o struct {
+			Status, Code string
+			Approval     evidence.Approval
+			Writes       []evidence.Write
+			Used         struct{ Paths, Hosts []string }
+		}
 		if json.Unmarshal(l.Raw, &o) != nil {
 			return nil
 		}
-		paths, a := append(written(o.Writes), o.Used.Paths...), o.Approval
-		if _, err := u.outcome.ExecContext(u.ctx, l.Time.UnixMicro(), string(o.Status), string(o.Code), a.By, a.Channel, rule(a.Rule), a.Ticket,
-			summary(paths, o.Used.Hosts), l.Of); err != nil {
+		if err := u.decide(l.Of, &o.Approval); err != nil {
+			return err
+		}
+		paths := append(written(o.Writes), o.Used.Paths...)
+		what := summary(paths, o.Used.Hosts)
+		if c := u.calls[l.Of]; c != nil {
+			c.ended, c.status, c.code = l.Time.UnixMicro(), o.Status, o.Code
+			if c.summary == "" {
+				c.summary = what
+			}
+		} else if _, err := u.outcome.ExecContext(u.ctx, l.Time.UnixMicro(), o.Status, o.Code, what, l.Of); err != nil {
 			return err
 		}
 		return u.names(l.Of, paths, o.Used.Hosts)
@@ -182,16 +226,62 @@ func (u *updater) take(l *evidence.Line) error {
 	return nil
 }
 
+// decide notes what is said about a decision; what is not said stays.
+func (u *updater) decide(id uint64, a *evidence.Approval) error {
+	c := u.calls[id]
+	if c == nil {
+		_, err := u.decided.ExecContext(u.ctx, a.By, a.Channel, rule(a.Rule), a.Ticket, id)
+		return err
+	}
+	for _, p := range []struct {
+		to  *string
+		new string
+	}{{&c.approver, a.By}, {&c.channel, a.Channel}, {&c.rule, rule(a.Rule)}, {&c.ticket, a.Ticket}} {
+		if p.new != "" {
+			*p.to = p.new
+		}
+	}
+	return nil
+}
+
+// names notes which paths and hosts a call touched.
 func (u *updater) names(id uint64, paths, hosts []string) error {
+	if c := u.calls[id]; c != nil {
+		c.paths, c.hosts = append(c.paths, paths...), append(c.hosts, hosts...)
+		return nil
+	}
+	return u.write(id, paths, hosts)
+}
+
+func (u *updater) write(id uint64, paths, hosts []string) error {
+	last := ""
 	for _, p := range paths {
-		if p = cleanPath(p); p != "" {
-			if _, err := u.path.ExecContext(u.ctx, p, id); err != nil {
-				return err
-			}
+		if p = cleanPath(p); p == "" || p == last {
+			continue
+		}
+		last = p
+		if _, err := u.path.ExecContext(u.ctx, p, id); err != nil {
+			return err
 		}
 	}
 	for _, h := range hosts {
 		if _, err := u.host.ExecContext(u.ctx, strings.ToLower(h), id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush writes the calls that were begun in this batch.
+func (u *updater) flush() error {
+	for _, id := range u.order {
+		c := u.calls[id]
+		if _, err := u.insert.ExecContext(u.ctx, id, c.line.Segment, c.line.Offset, c.writer, c.began, c.ended, c.status, c.code,
+			c.in.Call, c.in.Turn, c.in.Session, c.in.Tool, c.in.Source, c.in.Module, c.in.Effects.String(),
+			c.approver, c.channel, c.rule, c.ticket, c.in.Redacted, c.summary); err != nil {
+			return err
+		}
+		if err := u.write(id, c.paths, c.hosts); err != nil {
 			return err
 		}
 	}
