@@ -109,6 +109,9 @@ func (j *judge) run(c *call) (ok, fail *state) {
 	if !prog.looksOnly() {
 		defer func() { j.unsteady = true }()
 	}
+	if p != nil && prog.entry.Special == "git" {
+		j.gitPayloads(c, p)
+	}
 	if p != nil && (p.prog.entry.Wrapper != "" || p.prog.entry.Shell) {
 		return j.wrap(c, prog, p)
 	}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -42,6 +43,42 @@ func gitEnv() []string {
 		env = append(env, "GIT_CONFIG_KEY_"+n+"="+s[0], "GIT_CONFIG_VALUE_"+n+"="+s[1])
 	}
 	return env
+}
+
+// gitPayloads lets denies see what git is told to run: by an alias that the
+// command line makes, after each commit of a rebase, in each submodule.
+func (j *judge) gitPayloads(c *call, p *parsed) {
+	if len(p.sub) == 0 || len(j.rules.Deny) == 0 {
+		return
+	}
+	rest := c.fields[p.subs[0]+1:]
+	for _, a := range p.args {
+		if a.value == nil {
+			continue
+		}
+		s, _ := a.value.lit()
+		switch {
+		case a.name == "-c":
+			name, text, _ := strings.Cut(s, "=")
+			if !strings.EqualFold(name, "alias."+p.sub[0]) {
+				continue
+			}
+			if shell, ok := strings.CutPrefix(text, "!"); ok {
+				j.nested(shell, syntax.LangPOSIX, c.st)
+				continue
+			}
+			fields := []field{c.fields[0]}
+			for w := range strings.FieldsSeq(text) {
+				fields = append(fields, literal(w))
+			}
+			j.denied(&call{fields: append(fields, rest...), st: c.st, idx: c.idx}, "git")
+		case a.name == "-x" && p.sub[0] == "rebase":
+			j.nested(s, syntax.LangPOSIX, c.st)
+		}
+	}
+	if p.sub[0] == "submodule" && len(rest) > 1 && rest[0].is("foreach") {
+		j.nested(strings.Join(words(rest[1:]), " "), syntax.LangPOSIX, c.st)
+	}
 }
 
 // gitArgs judges where git runs, and puts the options behind the subcommand

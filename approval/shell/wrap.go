@@ -115,11 +115,13 @@ func (j *judge) wrap(c *call, root *program, p *parsed) (ok, fail *state) {
 		j.payloadText(c, *operands[n+1].value, syntax.LangPOSIX)
 		return c.st, c.st
 	}
-	if e.Why != "" && len(p.bad) > 0 {
-		// An option that is not known may take the next word: it is asked about,
-		// and denies look at the word behind it too.
+	if e.Why != "" {
+		// An option that is not known may take the next word, and some have a word
+		// of their own first (poetry run): denies look at the words behind it too.
 		for k := n + 1; k < min(n+3, len(operands)); k++ {
-			j.payload(c, c.fields[operands[k].at:], false, c.st)
+			if name, known := operands[k].value.lit(); known {
+				j.denied(&call{fields: c.fields[operands[k].at:], st: c.st, idx: c.idx}, name)
+			}
 		}
 	}
 	if n >= len(operands) {
@@ -282,6 +284,16 @@ func (j *judge) shellCall(c *call, prog *program, p *parsed, m *match) {
 
 // stdinText lets denies see the text that a shell is fed literally.
 func (j *judge) stdinText(c *call, lang syntax.LangVariant) {
+	if c.before != nil {
+		if n, ok := c.before.Cmd.(*syntax.CallExpr); ok && len(n.Args) > 1 && (n.Args[0].Lit() == "echo" || n.Args[0].Lit() == "printf") {
+			var words []string
+			for _, w := range n.Args[1:] {
+				s, _ := plainText(w)
+				words = append(words, s)
+			}
+			j.nested(strings.Join(words, " "), lang, c.st)
+		}
+	}
 	if c.stmt == nil {
 		return
 	}
