@@ -44,12 +44,13 @@ type Index struct {
 	path   string
 	db     *sql.DB
 	unlock func() // held shared while the database is open
+	many   int    // see manyNames
 }
 
 // Open opens the index of a record, or makes an empty one. The record must
 // exist. Close it when it is not needed any more.
 func Open(ctx context.Context, record *evidence.Reader) (*Index, error) {
-	x := &Index{record: record, path: filepath.Join(record.Dir(), folder, file)}
+	x := &Index{record: record, path: filepath.Join(record.Dir(), folder, file), many: manyNames}
 	if err := os.Mkdir(filepath.Dir(x.path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -313,7 +314,7 @@ func (x *Index) list(ctx context.Context, f Filter) ([]Row, error) {
 			delete(living, id)
 		}
 	}
-	query, args, err := f.query(living)
+	query, args, err := x.query(ctx, f, living)
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +351,30 @@ func (x *Index) list(ctx context.Context, f Filter) ([]Row, error) {
 	return list, rs.Err()
 }
 
+// manyNames is how many names a filter may match to be looked up at once.
+const manyNames = 2000
+
+// names are the conditions on paths and hosts.
+func (f Filter) names() (list []nameFilter) {
+	if p := cleanPath(f.Path); strings.ContainsAny(p, "*?") {
+		list = append(list, nameFilter{"paths", "path GLOB ?", []any{glob(p)}})
+	} else if p != "" {
+		// From the name and a slash to the name and what follows a slash.
+		list = append(list, nameFilter{"paths", "(path = ? OR path >= ? AND path < ?)", []any{p, p + "/", p + "0"}})
+	}
+	if f.Host != "" {
+		list = append(list, nameFilter{"hosts", "host GLOB ?", []any{glob(strings.ToLower(f.Host))}})
+	}
+	return list
+}
+
+type nameFilter struct {
+	table, cond string
+	args        []any
+}
+
 // query puts the filter into words.
-func (f Filter) query(living map[uint64]bool) (string, []any, error) {
+func (x *Index) query(ctx context.Context, f Filter, living map[uint64]bool) (string, []any, error) {
 	var where []string
 	var args []any
 	and := func(cond string, a ...any) { where, args = append(where, cond), append(args, a...) }
@@ -388,16 +411,18 @@ func (f Filter) query(living map[uint64]bool) (string, []any, error) {
 			and(column+" = ?", v)
 		}
 	}
-	if p := cleanPath(f.Path); p != "" {
-		if strings.ContainsAny(p, "*?") {
-			and("id IN (SELECT id FROM paths WHERE path GLOB ?)", glob(p))
-		} else {
-			// From the name and a slash to the name and what follows a slash.
-			and("id IN (SELECT id FROM paths WHERE path = ? OR path >= ? AND path < ?)", p, p+"/", p+"0")
+	for _, n := range f.names() {
+		count := "SELECT count(*) FROM (SELECT 1 FROM " + n.table + " WHERE " + n.cond + " LIMIT ?)"
+		var many int
+		if err := x.db.QueryRowContext(ctx, count, append(slices.Clone(n.args), x.many+1)...).Scan(&many); err != nil {
+			return "", nil, err
 		}
-	}
-	if f.Host != "" {
-		and("id IN (SELECT id FROM hosts WHERE host GLOB ?)", glob(strings.ToLower(f.Host)))
+		// Few are looked up; of many, the next calls in order soon have some.
+		if many <= x.many {
+			and("id IN (SELECT id FROM "+n.table+" WHERE "+n.cond+")", n.args...)
+		} else {
+			and("EXISTS (SELECT 1 FROM "+n.table+" AS n WHERE n.id = calls.id AND "+n.cond+")", n.args...)
+		}
 	}
 	if f.Effects != 0 {
 		var any []string

@@ -113,6 +113,7 @@ func TestTwin(t *testing.T) {
 		chosen := 0
 		for n := range 120 {
 			var f Filter
+			x.many = []int{0, 5, manyNames}[n%3]
 			if n > 0 {
 				for range 1 + rnd.IntN(3) {
 					switch rnd.IntN(11) {
