@@ -118,7 +118,7 @@ func (j *judge) wrap(c *call, root *program, p *parsed) (ok, fail *state) {
 	if e.Why != "" {
 		// An option that is not known may take the next word, and some have a word
 		// of their own first (poetry run): denies look at the words behind it too.
-		for k := n + 1; k < min(n+3, len(operands)); k++ {
+		for k := n + 1; k < min(n+5, len(operands)); k++ {
 			if name, known := operands[k].value.lit(); known {
 				j.denied(&call{fields: c.fields[operands[k].at:], st: c.st, idx: c.idx}, name)
 			}
