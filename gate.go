@@ -371,6 +371,10 @@ func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decisio
 	return p
 }
 
+// maxAnswerDiff is how much of a diff an answer that waits repeats: whoever made
+// the call knows what it wrote, and a person sees all of it elsewhere.
+const maxAnswerDiff = 16 << 10
+
 // wait ends p for now: the ticket is the answer.
 func (p *prepared) wait(ticket *approval.Ticket) *prepared {
 	r := ticket.Request()
@@ -378,8 +382,10 @@ func (p *prepared) wait(ticket *approval.Ticket) *prepared {
 	until := r.Expires.UTC()
 	e := tool.Errorf(tool.ApprovalRequired, "%s %s, and a person must agree first", r.Tool, would(r.Effects)).
 		With("ticket", r.Ticket).With("expires", until.Format(time.RFC3339))
-	if r.Preview.Diff != "" {
-		e.With("diff", r.Preview.Diff)
+	if diff := r.Preview.Diff; len(diff) > maxAnswerDiff {
+		e.With("diff", strings.ToValidUTF8(diff[:maxAnswerDiff], "")).With("diff_bytes", len(diff))
+	} else if diff != "" {
+		e.With("diff", diff)
 	}
 	if len(r.Preview.Hosts) > 0 {
 		e.With("hosts", r.Preview.Hosts)

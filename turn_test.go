@@ -471,6 +471,23 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := wasmtools.Open(ctx, wasmtools.Options{Workspaces: []wasmtools.Workspace{{Dir: filepath.Join(t.TempDir(), "none")}}}); err == nil {
 		t.Error("Open on a folder that does not exist works")
 	}
+	ours := t.TempDir()
+	below := filepath.Join(ours, "below")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []wasmtools.Options{{StateDir: ours}, {CacheDir: ours}, {Private: []string{ours}}, {StateDir: below}} {
+		o.Workspaces = []wasmtools.Workspace{{Dir: below}}
+		if rt, err := wasmtools.Open(ctx, o); err == nil {
+			rt.Close()
+			t.Errorf("a workspace in a folder of ours is taken with %+v", o)
+		}
+	}
+	if rt, err := wasmtools.Open(ctx, wasmtools.Options{Workspaces: []wasmtools.Workspace{{Dir: ours}}, StateDir: below}); err != nil {
+		t.Errorf("control: a workspace around such a folder: %v", err)
+	} else {
+		rt.Close()
+	}
 	two := []wasmtools.Workspace{{Dir: t.TempDir()}, {Dir: t.TempDir()}}
 	if _, err := wasmtools.Open(ctx, wasmtools.Options{Workspaces: two}); err == nil {
 		t.Error("two workspaces of one name are taken")

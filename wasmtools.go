@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,6 +251,11 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			return nil, err
 		}
 		r.spaces = append(r.spaces, s)
+		for _, private := range append([]string{o.StateDir, o.CacheDir}, o.Private...) {
+			if private != "" && within(s.files.RealPath(), private) {
+				return nil, fmt.Errorf("wasmtools: the workspace %s lies in a folder of the program's own, %s", w.Dir, private)
+			}
+		}
 		s.sources = append(s.sources, catalog.Static("builtin", runtime.Tools(r.core, runtime.ToolOptions{
 			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
 		})...))
@@ -272,6 +278,19 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	opened = true
 	return r, nil
+}
+
+// within reports whether the real path lies in dir, wherever dir really is.
+func within(real, dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false // not there, so nothing lies in it
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(dir, real)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // kv is what a module keeps in a workspace between calls; nil without a folder.

@@ -29,7 +29,7 @@ var ErrUsed error = tool.Errorf(tool.ApprovalExpired, "the decision was used alr
 // Bounds on what waits at one desk. A model that asks for more gets busy.
 const (
 	maxTickets   = 256
-	maxHeldBytes = 256 << 20 // content of all write sets that wait
+	maxHeldBytes = 256 << 20 // content and diffs of all write sets that wait
 )
 
 // Desk holds tickets. It is safe for concurrent use.
@@ -80,6 +80,9 @@ type Ticket struct {
 	calls    asked
 }
 
+// size is what a ticket for r holds in memory, but for small change.
+func (r *Request) size() int64 { return r.Preview.Writes.Bytes() + int64(len(r.Preview.Diff)) }
+
 // Attended reports whether somebody takes part who can be expected to answer
 // now. Without, a caller answers approval_required instead of waiting.
 func (t *Ticket) Attended() bool {
@@ -126,7 +129,7 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 			return nil, tool.Errorf(tool.ApprovalMismatch, "the approved call would now do something else than was approved")
 		}
 	}
-	size := r.Preview.Writes.Bytes()
+	size := r.size()
 	if len(d.tickets) >= maxTickets || d.held+size > maxHeldBytes {
 		n := len(d.tickets)
 		d.mu.Unlock()
@@ -356,7 +359,7 @@ func (d *Desk) drop(t *Ticket) []func() {
 	t.withdraw = nil
 	if d.tickets[t.req.Ticket] == t {
 		delete(d.tickets, t.req.Ticket)
-		d.held -= t.req.Preview.Writes.Bytes()
+		d.held -= t.req.size()
 		if !t.redeemed && t.req.Lapsed != nil {
 			w = append(w, t.req.Lapsed)
 		}

@@ -75,8 +75,9 @@ func (g *guestTool) Call(ctx context.Context, inv tool.Invocation, s tool.Sink) 
 	return p.Result, err
 }
 
-// maxPreviewDiff is how much of a diff is made for a person to look at.
-const maxPreviewDiff = 256 << 10
+// maxPreviewDiff is how much of a diff is made for a person to look at, who has
+// to see all of what a yes covers.
+const maxPreviewDiff = 4 << 20
 
 // run runs the call on an overlay of its own.
 func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
