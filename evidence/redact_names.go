@@ -184,21 +184,25 @@ func isWord(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '_'
 }
 
-// secretWords are the last words of names whose values are secrets, and
-// secretPairs the last two.
-var (
-	secretWords = map[string]bool{
-		"token": true, "password": true, "passwd": true, "passphrase": true, "pwd": true, "secret": true, "secrets": true,
-		"authorization": true, "credential": true, "credentials": true, "cookie": true, "cookies": true, "apikey": true,
-		"passcode": true, "privatekey": true, "accesskey": true, "secretkey": true, "authtoken": true, "accesstoken": true,
-		"pass": true, "pgpassword": true, "otp": true,
+// isSecretWord knows the last words of names whose values are secrets. (A switch
+// and not a map, which would be made whenever the program starts.)
+func isSecretWord(w string) bool {
+	switch w {
+	case "token", "password", "passwd", "passphrase", "pwd", "secret", "secrets", "authorization", "credential", "credentials", "cookie", "cookies",
+		"apikey", "passcode", "privatekey", "accesskey", "secretkey", "authtoken", "accesstoken", "pass", "pgpassword", "otp":
+		return true
 	}
-	secretPairs = map[[2]string]bool{
-		{"api", "key"}: true, {"access", "key"}: true, {"private", "key"}: true, {"secret", "key"}: true,
-		{"signing", "key"}: true, {"encryption", "key"}: true, {"auth", "key"}: true, {"master", "key"}: true,
-		{"session", "key"}: true, {"shared", "key"}: true, {"account", "key"}: true,
+	return false
+}
+
+// isKeyWord knows what makes a secret of a key.
+func isKeyWord(w string) bool {
+	switch w {
+	case "api", "access", "private", "secret", "signing", "encryption", "auth", "master", "session", "shared", "account":
+		return true
 	}
-)
+	return false
+}
 
 // isSecretName splits a name into words at '_', '-', '.' and capitals, and
 // judges by the last ones: client_secret, apiKey and AWS_SECRET_ACCESS_KEY hold
@@ -217,7 +221,7 @@ func isSecretName(name string) bool {
 		}
 		words[1-n] = w
 	}
-	return secretWords[words[1]] || secretPairs[words]
+	return isSecretWord(words[1]) || words[1] == "key" && isKeyWord(words[0])
 }
 
 // lastWord cuts the last word off, in lower case.
