@@ -19,6 +19,7 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/approval/shell"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/tool"
@@ -224,7 +225,7 @@ func (k *checker) site(ctx context.Context) policy.Site {
 	home, _ := os.UserHomeDir()
 	return policy.Site{
 		Now: time.Now(), Fold: goruntime.GOOS != "linux",
-		Root: k.root, Home: home, Path: programPath(), FS: diskFS{},
+		Root: k.root, Home: home, Path: programPath(), FS: shell.OS{},
 		Listed: func(path string) (string, bool) { return k.listed(ctx, path) },
 	}
 }
