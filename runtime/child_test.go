@@ -9,6 +9,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -289,6 +290,39 @@ func residentOf(pid int) int {
 	var total, resident int
 	fmt.Sscan(string(p), &total, &resident)
 	return resident * os.Getpagesize()
+}
+
+// TestCloseEndsChild closes the engine while a child compiles.
+func TestCloseEndsChild(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("needs /bin/sh for a child that hangs")
+	}
+	started := t.TempDir() + "/started"
+	e, err := New(context.Background(), Options{CompileChild: []string{"/bin/sh", "-c", "echo $$ > " + started + "; exec sleep 600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, e, hostile.Good())
+	codes := make(chan tool.Code, 1)
+	go func() {
+		code, _, _ := callOnce(m, 0)
+		codes <- code
+	}()
+	var pid int
+	waitFor(t, func() bool {
+		p, err := os.ReadFile(started)
+		n, _ := fmt.Sscan(string(p), &pid)
+		return err == nil && n == 1
+	})
+	if err := e.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+	if code := <-codes; code != tool.Cancelled {
+		t.Errorf("the call = %q; want cancelled", code)
+	}
+	if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {
+		t.Error("the child is still there")
+	}
 }
 
 // TestChildCannotStart names a program that is not there.
