@@ -53,7 +53,7 @@ func TestExport(t *testing.T) {
 	ls := lines(text)
 	done := 0
 	for i := range ls {
-		if i%9 != 0 && i+3 < len(ls) {
+		if (i%9 != 0 || testing.Short()) && i+3 < len(ls) {
 			continue
 		}
 		for name, edit := range edits {

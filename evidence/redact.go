@@ -97,16 +97,6 @@ func (r *redactor) text(s string) string {
 	return s
 }
 
-// member returns the value of a member of an object, or of an environment:
-// hidden whole if the name says that it is a secret.
-func (r *redactor) member(name, value string) string {
-	if value != "" && value != hidden && isSecretName(name) {
-		r.hit = true
-		return hidden
-	}
-	return r.text(value)
-}
-
 // blocks hides private keys in their armour, whole, also where the end is
 // missing.
 func (r *redactor) blocks(s string) string {

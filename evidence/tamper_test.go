@@ -205,6 +205,9 @@ func TestTampering(t *testing.T) {
 		path := filepath.Join(work, segmentName(n))
 		was := read(t, path)
 		for i := range lines(was) {
+			if testing.Short() && i%6 > 1 {
+				continue // the race detector is slow
+			}
 			for name, edit := range edits {
 				now := edit(lines(bytes.Clone(was)), i)
 				if now == nil {

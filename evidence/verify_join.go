@@ -158,7 +158,6 @@ func (v *verifier) calls(checks []*segmentCheck) {
 	type state struct {
 		writer  uint64
 		outcome bool
-		last    bool
 	}
 	r := &v.report
 	open := map[uint64]*state{}

@@ -14,8 +14,6 @@ import (
 type segmentCheck struct {
 	number uint64
 	name   string
-	size   int64
-	err    error
 	wanted map[uint64]bool
 	found  map[uint64]sum
 
