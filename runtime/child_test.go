@@ -211,6 +211,9 @@ func TestChildBounds(t *testing.T) {
 	if goruntime.GOOS != "linux" {
 		t.Skip("looks into /proc, and only Linux counts data")
 	}
+	if underRace {
+		t.Skip("the race detector alone takes more than the limits")
+	}
 	const mib = 1 << 20
 	for _, c := range []struct {
 		name   string
