@@ -198,3 +198,39 @@ func TestFuel(t *testing.T) {
 		}
 	}
 }
+
+// TestGuestThatClearsItsStop names, in every round of a loop, the global that is
+// added for the countdown, and fills it up. Decode refuses the module. The
+// control leaves that check away: the engine then accepts what became of it, and
+// the guest runs a million rounds without once asking whether it may.
+func TestGuestThatClearsItsStop(t *testing.T) {
+	const rounds = 1_000_000
+	m := only(funcType{params: i32s}, code(opLoop, emptyBlock,
+		number(1<<20), opGlobalSet, 0,
+		opLocalGet, 0, number(1), opI32Sub, opLocalTee, 0, opBrIf, 0, opEnd, opEnd))
+	wasm := m.Encode()
+	if _, err := Decode(wasm); err == nil || !strings.Contains(err.Error(), "global 0 does not exist") {
+		t.Errorf("Decode = %v; want a refusal", err)
+	}
+	h := newHost(t, compiler())
+	run := func(m *Module) {
+		t.Helper()
+		m.apply(Plan{Countdown: true, Quantum: 16, TableMax: DefaultTableMax})
+		h.yields = 0
+		if _, err := h.mustInstantiate(t, m.Encode()).ExportedFunction("f").Call(t.Context(), rounds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loose, err := decode(wasm, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run(loose); h.yields != 0 {
+		t.Errorf("control: the guest asked %d times; it should have cleared its stop", h.yields)
+	}
+	// With a global of its own the same code is a module, and asks.
+	m.globals = []global{{globalType{i32, true}, code(number(0), opEnd)}}
+	if run(mustDecode(t, m.Encode())); h.yields < rounds/16-1 {
+		t.Errorf("the guest asked %d times in %d rounds", h.yields, rounds)
+	}
+}
