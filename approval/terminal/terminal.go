@@ -125,21 +125,18 @@ func (a *Approver) left(group []*item) []*item {
 
 func (a *Approver) loop() {
 	defer close(a.done)
-	for asked := 0; ; asked++ {
+	for {
 		queue, closed := a.state()
 		switch {
 		case closed:
 			return
 		case len(queue) == 0:
 			<-a.kick
-			asked--
 			continue
 		}
-		if asked > 0 {
-			// What was typed meanwhile was meant for another question. Before the
-			// first one there was none.
-			a.tty.flush()
-		}
+		// What was typed before a question is shown answers nothing that anybody
+		// has read: it was meant for another question, or for another program.
+		a.tty.flush()
 		q := question{a: a, group: queue[:1]}
 		err := q.ask()
 		a.tty.release()

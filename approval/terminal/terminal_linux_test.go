@@ -300,6 +300,36 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// TestTypedAhead: what was typed before a question is shown answers nothing,
+// the first question no more than a later one.
+func TestTypedAhead(t *testing.T) {
+	d := start(t)
+	d.Send("yes\n")
+	d.Expect("yes\r\n") // the terminal has it
+	d.submit("+first\n")
+	d.Expect(`(?s)\+first.*` + prompt)
+	d.Send("no\n")
+	if r := d.result(); r.Decision.Verdict != approval.Deny {
+		t.Errorf("got %+v", r)
+	}
+	d.Expect("denied")
+	d.Send("yes\n")
+	d.Expect("yes\r\n")
+	d.submit("+second\n")
+	d.Expect(`(?s)\+second.*` + prompt)
+	d.Send("no\n")
+	if r := d.result(); r.Decision.Verdict != approval.Deny {
+		t.Errorf("got %+v", r)
+	}
+	// Control: the same word after the question is a yes.
+	d.submit("+third\n")
+	d.Expect(`(?s)\+third.*` + prompt)
+	d.Send("yes\n")
+	if r := d.result(); r.Decision.Verdict != approval.Allow {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestTooLate(t *testing.T) {
 	d := start(t)
 	d.order(order{TTL: 300 * time.Millisecond, Submit: &tool.Preview{Binding: "b"}})
