@@ -12,7 +12,8 @@ func (j *judge) effects(c *call, prog *program, p *parsed) (ok, fail *state) {
 	if prog == nil || !c.bash {
 		return c.st, c.st
 	}
-	switch prog.name {
+	name, _ := c.fields[0].lit() // the table's name may be that of a sibling: false is in true's
+	switch name {
 	case "cd":
 		next := j.cd(c, p)
 		if j.certain(c, next) {
@@ -23,9 +24,12 @@ func (j *judge) effects(c *call, prog *program, p *parsed) (ok, fail *state) {
 		switch {
 		case c.stmt == nil || len(c.stmt.Redirs) > 0:
 			return c.st, c.st // a redirection that fails makes true fail
-		case prog.name == "exit":
+		case name == "exit":
+			if ops := p.operands(); len(ops) > 1 || len(ops) == 1 && !numeric(*ops[0].value) {
+				return c.st, c.st // bash goes on after exit 1 2 and exit --help
+			}
 			return nil, nil
-		case prog.name == "false":
+		case name == "false":
 			return nil, c.st
 		}
 		return c.st, nil
@@ -34,7 +38,7 @@ func (j *judge) effects(c *call, prog *program, p *parsed) (ok, fail *state) {
 		for _, a := range p.operands() {
 			if s, known := a.value.lit(); known {
 				delete(next.vars, s)
-				if prog.name == "read" {
+				if name == "read" {
 					next.vars[s] = field{src: "$" + s}
 				}
 			}

@@ -26,8 +26,15 @@ const (
 // Judge judges the text of a bash command as it would run at site. It does no
 // I/O but through site.FS, never panics, and takes time proportional to the
 // text. It is safe for concurrent use.
-func Judge(text string, site Site, rules Rules) Result {
-	res := judgeText(text, site, rules)
+func Judge(text string, site Site, rules Rules) (res Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			// A fault of ours, or of a Rules.Files or an FS, must not end the server.
+			const why = "the text could not be judged"
+			res = Result{Verdict: Ask, Reason: why, Reasons: []Reason{{Verdict: Ask, Text: why, Command: -1}}}
+		}
+	}()
+	res = judgeText(text, site, rules)
 	if res.Verdict == Ask {
 		res.Suggest = suggest(text, site, rules, res)
 	}

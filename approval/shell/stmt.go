@@ -8,15 +8,20 @@ import (
 )
 
 // stmts walks a list of statements. It returns the states after the last one
-// succeeded and after it failed. States are never changed in place.
+// succeeded and after it failed, nil where that cannot happen. States are never
+// changed in place.
 func (j *judge) stmts(list []*syntax.Stmt, st *state) (ok, fail *state) {
 	ok, fail = st, st
-	cur := st
+	cur, reached := st, true
 	for _, s := range list {
 		ok, fail = j.stmt(s, cur)
-		if next := join(ok, fail); next != nil {
+		next := join(ok, fail)
+		if reached = reached && next != nil; next != nil {
 			cur = next // what follows an exit is judged as if it were reached
 		}
+	}
+	if !reached {
+		return nil, nil
 	}
 	return ok, fail
 }
@@ -163,18 +168,10 @@ func (j *judge) binary(s *syntax.Stmt, st *state) (ok, fail *state) {
 			last = b.Y
 			ok, fail = st, st
 		case b.Op == syntax.AndStmt:
-			from := ok
-			if from == nil {
-				from = fail
-			}
-			ok2, fail2 := j.stmt(b.Y, from)
+			ok2, fail2 := j.branch(b.Y, ok, fail, st)
 			ok, fail = ok2, join(fail, fail2)
 		case b.Op == syntax.OrStmt:
-			from := fail
-			if from == nil {
-				from = ok
-			}
-			ok2, fail2 := j.stmt(b.Y, from)
+			ok2, fail2 := j.branch(b.Y, fail, ok, st)
 			ok, fail = join(ok, ok2), fail2
 		default:
 			j.ask(b, "%s is not understood", j.source(b))
@@ -182,6 +179,21 @@ func (j *judge) binary(s *syntax.Stmt, st *state) (ok, fail *state) {
 		}
 	}
 	return ok, fail
+}
+
+// branch walks the right side of && or ||, which starts from one of the states
+// after the left side. A side that is not reached is judged as if the left side
+// had ended that way all the same: a directory may vanish before cd goes there.
+// Behind an exit it leaves no state.
+func (j *judge) branch(s *syntax.Stmt, from, otherwise, before *state) (ok, fail *state) {
+	if from != nil {
+		return j.stmt(s, from)
+	}
+	if otherwise != nil {
+		return j.stmt(s, otherwise)
+	}
+	j.stmt(s, before)
+	return nil, nil
 }
 
 func (j *judge) ifClause(c *syntax.IfClause, st *state) (ok, fail *state) {
