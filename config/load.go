@@ -18,6 +18,7 @@ import (
 // file that does not exist neither.
 type Places struct {
 	User      string // the user's configuration
+	Must      bool   // somebody named User: it has to be there
 	Saved     string // the folder of saved rules
 	Workspace string // the root of the workspace, with its own file in it
 }
@@ -126,6 +127,8 @@ func (s *Source) readUser() error {
 	s.user.look(s.places.User)
 	data, err := readUser(s.places.User)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && !s.had && s.places.Must:
+		return fmt.Errorf("%s does not exist", s.places.User)
 	case errors.Is(err, fs.ErrNotExist) && !s.had:
 		return nil
 	case errors.Is(err, fs.ErrNotExist): // perhaps an editor is about to put it back

@@ -29,6 +29,9 @@ alone cannot show (docs/evidence.md). With --file, lines that export wrote are
 checked against the public key.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := namesFile(c, "anchor", "file", "key"); err != nil {
+				return err
+			}
 			var o evidence.VerifyOptions
 			if anchors != "" {
 				a, err := os.Open(anchors)

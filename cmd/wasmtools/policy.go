@@ -181,6 +181,17 @@ func (k *checker) line(line []byte, whole bool) checked {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(line, &members) == nil {
+		for name := range members {
+			for _, known := range []string{"tool", "arguments"} {
+				if name != known && strings.EqualFold(name, known) { // the decoder would take it for the other
+					return failed("", tool.Errorf(tool.InvalidArguments, "the line is no call: it has %s, which is not %s", tool.QuotePath(name), known).
+						WithNext(`write {"tool": NAME, "arguments": {...}} in each line`))
+				}
+			}
+		}
+	}
 	if err := json.Unmarshal(line, &call); err != nil {
 		return failed("", tool.Errorf(tool.InvalidArguments, "the line is no call: %v", err).
 			WithNext(`write {"tool": NAME, "arguments": {...}} in each line`))

@@ -190,13 +190,13 @@ func (k *checker) check(ctx context.Context, name string, args json.RawMessage) 
 // secret judges a call of ours that names a secret path. The workspace refuses
 // it before the rules are asked; here a person should read which list it is on.
 func (k *checker) secret(ctx context.Context, turn *wasmtools.Turn, name string, args json.RawMessage) (policy.Verdict, bool) {
-	var a struct{ Path, Root, From, To string }
 	i := slices.IndexFunc(turn.List(), func(it catalog.Item) bool { return it.Definition.Name == name })
-	if i < 0 || json.Unmarshal(args, &a) != nil {
+	if i < 0 {
 		return policy.Verdict{}, false
 	}
 	it := turn.List()[i]
-	for _, p := range []string{a.Path, a.Root, a.From, a.To} {
+	for _, member := range []string{"path", "root", "from", "to"} {
+		p := textMember(args, member)
 		if p == "" {
 			continue
 		}
@@ -296,6 +296,39 @@ func canonicalArguments(args json.RawMessage) (json.RawMessage, error) {
 	return out, nil
 }
 
+// terminalMembers are all arguments of the terminal, as they are spelt. The
+// decoder takes Command for command too, so a member that is spelt otherwise
+// would be judged in place of the one that runs, or pass unjudged.
+var terminalMembers = []string{
+	"op", "command", "cwd", "env", "tty", "split", "yield_ms", "timeout_ms", "max_output_bytes", "shell", "cols", "rows", "profile",
+	"session", "process", "until", "text", "keys", "secret_ref", "cursor", "max_bytes", "signal", "target",
+}
+
+// knownMembers refuses arguments that the terminal does not have.
+func knownMembers(args json.RawMessage) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(args, &m); err != nil {
+		return tool.Errorf(tool.SchemaInvalid, "the arguments of %s do not fit: %v", terminalTool, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(terminalMembers, name) {
+			return tool.Errorf(tool.SchemaInvalid, "$.%s: %s has no such argument", tool.QuotePath(name), terminalTool).
+				WithNext("leave it out, or spell it as the tool does: %s", strings.Join(terminalMembers, ", "))
+		}
+	}
+	return nil
+}
+
+// textMember is the text that a member of exactly this name holds, or "".
+func textMember(args json.RawMessage, name string) string {
+	var m map[string]json.RawMessage
+	var s string
+	if json.Unmarshal(args, &m) != nil || json.Unmarshal(m[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // looking are the operations of the terminal that run nothing and send nothing.
 var looking = []string{"read", "screen", "wait", "list"}
 
@@ -312,6 +345,9 @@ func (k *checker) terminal(ctx context.Context, args json.RawMessage) checked {
 func terminalCall(args json.RawMessage, root, profile string) (policy.Call, error) {
 	canonical, err := canonicalArguments(args)
 	if err != nil {
+		return policy.Call{}, err
+	}
+	if err := knownMembers(canonical); err != nil {
 		return policy.Call{}, err
 	}
 	var a terminalArgs

@@ -178,10 +178,6 @@ func judgeExample(s config.Settings, name string, args json.RawMessage, tools ma
 
 // argumentTargets are the files that the arguments of one of our own tools name.
 func argumentTargets(effects tool.Effects, args json.RawMessage) []policy.Target {
-	var a struct{ Path, Root, From, To string }
-	if json.Unmarshal(args, &a) != nil {
-		return nil
-	}
 	var out []policy.Target
 	add := func(verb policy.Verb, p string) {
 		if p != "" {
@@ -193,11 +189,11 @@ func argumentTargets(effects tool.Effects, args json.RawMessage) []policy.Target
 	if writes {
 		verb = policy.Write
 	}
-	add(verb, a.Path)
-	add(policy.Read, a.Root) // of a search
+	add(verb, textMember(args, "path"))
+	add(policy.Read, textMember(args, "root")) // of a search
 	if writes {
-		add(policy.Delete, a.From)
-		add(policy.Write, a.To)
+		add(policy.Delete, textMember(args, "from"))
+		add(policy.Write, textMember(args, "to"))
 	}
 	return slices.Clip(out)
 }

@@ -25,9 +25,12 @@ func savedRules(d dirs) string { return filepath.Join(d.state, "rules") }
 // settings reads the settings for a workspace, with the file that --rules names
 // in place of the user's own configuration and the saved rules.
 func settings(c *cobra.Command, dir, rules string) (*config.Source, error) {
+	if err := namesFile(c, "rules"); err != nil {
+		return nil, err
+	}
 	p := places(dir)
 	if rules != "" {
-		p.User, p.Saved = rules, ""
+		p.User, p.Must, p.Saved = rules, true, ""
 	}
 	src, err := config.NewSource(p, notice(c))
 	if err != nil {
@@ -37,6 +40,17 @@ func settings(c *cobra.Command, dir, rules string) (*config.Source, error) {
 		notice(c)("require_read is set in [workspace], and this version does not obey it yet")
 	}
 	return src, nil
+}
+
+// namesFile refuses flags for files that were given without a name, such as that
+// of an unset variable: that would be the same as not giving them.
+func namesFile(c *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return usageError{fmt.Errorf("--%s names no file", name)}
+		}
+	}
+	return nil
 }
 
 // limits are l as the runtime takes them.
