@@ -159,19 +159,19 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 
 // openPast opens the record of the workspace, and what judges its calls.
 func openPast(c *cobra.Command, f *runtimeFlags) (*checker, *evidence.Reader, error) {
-	dir, err := f.dir(c)
+	k, err := newChecker(c, f) // first: rules that cannot be used are a fault also where nothing is recorded
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := evidence.OpenReader(evidence.Dir(userDirs().state, realPath(dir)))
+	r, err := evidence.OpenReader(evidence.Dir(userDirs().state, k.root))
 	if err != nil {
+		_ = k.close()
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("nothing is recorded for this workspace: %w", fs.ErrNotExist)
 		}
 		return nil, nil, err
 	}
-	k, err := newChecker(c, f)
-	return k, r, err
+	return k, r, nil
 }
 
 // judgePast judges a recorded call by the rules in force.
@@ -183,7 +183,7 @@ func (k *checker) judgePast(ctx context.Context, call *evidence.Call) past {
 	case p.Then == "":
 		p.NotJudged = "it ended before the rules were asked"
 		return p
-	case len(in.Arguments) > 0 && isCut(in.Arguments):
+	case call.Cut && (in.Tool == terminalTool || isCut(in.Arguments)):
 		p.NotJudged = "its arguments were too long to be recorded whole"
 		return p
 	}
@@ -204,6 +204,9 @@ func (k *checker) judgePast(ctx context.Context, call *evidence.Call) past {
 	now.Tool, now.Source, now.Module, now.Effects, now.Input = in.Tool, in.Source, in.Module, in.Effects, in.Input
 	if call.Redacted {
 		p.Inexactly = append(p.Inexactly, "something was redacted, so rules about exactly this call do not fit")
+	}
+	if call.Cut {
+		p.Inexactly = append(p.Inexactly, "its arguments were too long to be recorded whole")
 	}
 	if call.WritesTotal > 0 {
 		p.Inexactly = append(p.Inexactly, "not all files that it changed are recorded")
@@ -258,7 +261,8 @@ func ruleText(r evidence.Rule) string {
 	return fmt.Sprintf("%s (%s:%d)", tool.QuotePath(r.Name), r.File, r.Line)
 }
 
-// isCut reports whether recorded arguments stand for longer ones.
+// isCut reports whether recorded arguments of a call that was cut stand for
+// longer ones as a whole. A call that was not cut may have such arguments itself.
 func isCut(args []byte) bool { return strings.HasPrefix(string(args), `{"cut":{"bytes":`) }
 
 // pastTargets are the files that a call changed or would have; guessed says that
