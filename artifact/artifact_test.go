@@ -232,6 +232,33 @@ func TestOldestMakeRoom(t *testing.T) {
 	}
 }
 
+// TestRoomOnDisk: the bound holds for the files too, also where one artifact is
+// as large as everything may be.
+func TestRoomOnDisk(t *testing.T) {
+	for _, o := range []artifact.Options{{MaxBytes: 1 << 16, MaxStored: 1 << 16}, {MaxBytes: 1 << 16, MaxStored: 3 << 16}, {MaxBytes: 100, MaxStored: 250}} {
+		s, dir := open(t, o)
+		var last tool.ArtifactRef
+		for i := range 30 {
+			last = put(t, s, "s", strings.Repeat(string(rune('a'+i)), 2*int(o.MaxBytes)))
+		}
+		list, _ := filepath.Glob(filepath.Join(dir, "objects", "*"))
+		var n int64
+		for _, f := range list {
+			fi, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += fi.Size()
+		}
+		if n > o.MaxStored || n < o.MaxBytes {
+			t.Errorf("%d bytes stand on the disk of a store of %d", n, o.MaxStored)
+		}
+		if _, err := read(s, "s", last.Handle); err != nil {
+			t.Errorf("the newest artifact: %v", err)
+		}
+	}
+}
+
 // TestStoreIsConcurrent: goroutines of two stores on one folder store, read and
 // prune at once; whatever a handle opens is what was stored under it.
 func TestStoreIsConcurrent(t *testing.T) {

@@ -23,7 +23,11 @@ const young = time.Minute
 // Retention says what may be removed.
 type Retention struct {
 	MaxAge   time.Duration // 0: any age stays
-	MaxBytes int64         // 0: any size stays
+	MaxBytes int64         // 0: any size stays; below 0: nothing does
+
+	// now removes content that is young as well. Another process that stores the
+	// very same bytes in this moment then loses them, and its handle says so.
+	now bool
 }
 
 // Prune removes content by age, and then the oldest until the rest fits. What
@@ -66,18 +70,55 @@ func prune(root *os.Root, r Retention, now time.Time) ([]Info, error) {
 			remove(a, fmt.Sprintf("it was older than %s", r.MaxAge))
 		}
 	}
-	if r.MaxBytes > 0 {
-		for i := range all {
-			if stored(all) <= r.MaxBytes {
-				break
-			}
-			if all[i].Removed == "" {
-				remove(&all[i], "it made room for newer ones")
+	if r.MaxBytes != 0 {
+		makeRoom(all, r.MaxBytes, remove)
+	}
+	errs = append(errs, forget(root, all), sweep(root, all, now, r.now))
+	return removed, errors.Join(errs...)
+}
+
+// makeRoom removes the oldest content until the rest takes at most max bytes.
+func makeRoom(all []Info, max int64, remove func(*Info, string)) {
+	users := map[tool.Digest]int{}
+	var n int64
+	for _, i := range all {
+		if i.Removed == "" {
+			if users[i.Digest]++; users[i.Digest] == 1 {
+				n += i.Bytes
 			}
 		}
 	}
-	errs = append(errs, sweep(root, all, now))
-	return removed, errors.Join(errs...)
+	for i := range all {
+		if a := &all[i]; a.Removed == "" && n > max {
+			remove(a, "it made room for newer ones")
+			if users[a.Digest]--; users[a.Digest] == 0 {
+				n -= a.Bytes
+			}
+		}
+	}
+}
+
+// maxTombstones is how many removed artifacts stay listed, so that a handle says
+// what became of it; the oldest are forgotten first.
+const maxTombstones = 1000
+
+func forget(root *os.Root, all []Info) error {
+	n := 0
+	for _, i := range all {
+		if i.Removed != "" {
+			n++
+		}
+	}
+	var errs []error
+	for _, i := range all {
+		if i.Removed != "" && n > maxTombstones {
+			n--
+			if err := root.Remove(path.Join(handles, i.Handle)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stored is how many bytes the content of all takes; equal content counts once.
@@ -95,7 +136,7 @@ func stored(all []Info) int64 {
 
 // sweep removes content that nobody names any more, and temporary files that
 // their process left. Content that is young may be about to get its handle.
-func sweep(root *os.Root, all []Info, now time.Time) error {
+func sweep(root *os.Root, all []Info, now time.Time, atOnce bool) error {
 	wanted := map[string]bool{}
 	for _, i := range all {
 		if i.Removed == "" {
@@ -127,7 +168,7 @@ func sweep(root *os.Root, all []Info, now time.Time) error {
 			if err != nil {
 				continue // somebody else removed it
 			}
-			if age := now.Sub(fi.ModTime()); age > stale || age > young && !tmp && removed[n] {
+			if age := now.Sub(fi.ModTime()); age > stale || (age > young || atOnce) && !tmp && removed[n] {
 				if err := root.Remove(path.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					errs = append(errs, err)
 				}
@@ -153,7 +194,11 @@ func (s *Store) room(root *os.Root, n int64) error {
 		}
 		s.counted = stored(all)
 		if s.counted+n > s.opts.MaxStored {
-			if _, err := prune(root, Retention{MaxBytes: s.opts.MaxStored - n}, time.Now()); err != nil {
+			left := s.opts.MaxStored - n
+			if left == 0 {
+				left = -1
+			}
+			if _, err := prune(root, Retention{MaxBytes: left, now: true}, time.Now()); err != nil {
 				return unavailable(err)
 			}
 			s.counted = s.opts.MaxStored - n

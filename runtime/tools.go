@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/manifest"
@@ -79,6 +80,10 @@ func (g *guestTool) Call(ctx context.Context, inv tool.Invocation, s tool.Sink) 
 // to see all of what a yes covers.
 const maxPreviewDiff = 4 << 20
 
+// judgeTime bounds the search for protected paths among what a call changes: a
+// guest can change very many names.
+const judgeTime = 10 * time.Second
+
 // run runs the call on an overlay of its own.
 func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
 	var trail hostfuncs.Trail
@@ -100,7 +105,10 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 	if w := call.Files.WriteSet(); !w.Empty() {
 		p.Writes = w
 		p.Diff = call.Files.Diff(maxPreviewDiff)
-		if p.Protected, err = call.Files.Protected(ctx); err != nil {
+		judging, cancel := context.WithTimeout(ctx, judgeTime)
+		p.Protected, err = call.Files.Protected(judging)
+		cancel()
+		if err != nil {
 			return tool.Preview{Result: tool.ErrorResult(err)}, nil
 		}
 	}

@@ -40,9 +40,10 @@ type OverlayOptions struct {
 // Paths in errors are the requested ones; paths in answers are canonical.
 type Overlay struct {
 	view
-	opts OverlayOptions
-	ops  []*change
-	held int64 // bytes of content
+	opts  OverlayOptions
+	ops   []*change
+	held  int64 // bytes of content
+	named int64 // what new names are charged
 
 	// The file that ReadAt used last, so that a reader in pieces sees one file.
 	last struct {
@@ -73,7 +74,7 @@ func (w *Workspace) Overlay(opts OverlayOptions) *Overlay {
 // Discard forgets every change.
 func (o *Overlay) Discard() {
 	o.forget()
-	o.view, o.ops, o.held = view{w: o.w}, nil, 0
+	o.view, o.ops, o.held, o.named = view{w: o.w}, nil, 0, 0
 }
 
 // Close gives open files up. The write set stays valid.
@@ -366,8 +367,24 @@ func (o *Overlay) room(pl place) error {
 		return tool.PathErrorf(tool.TooLarge, pl.asked, "the call's changes would name more than %d files", maxNames).
 			WithNext("change fewer files in one call")
 	}
+	// A name costs memory too: its path stands in the set, in the view, and in
+	// what is made of both to be judged and shown.
+	charge := int64(pl.missing) * (nameBytes + pathCopies*int64(len(pl.path)))
+	if o.named+charge > maxNameMemory {
+		return tool.PathErrorf(tool.TooLarge, pl.asked, "the call's changes make too many names, or too long ones").
+			WithNext("make fewer files and directories in one call")
+	}
+	o.named += charge
 	return nil
 }
+
+// What a new name is charged beside its content, measured on 100,000 of them,
+// and what all of them may cost.
+const (
+	nameBytes     = 512
+	pathCopies    = 16
+	maxNameMemory = 128 << 20 // 100,000 names of usual length
+)
 
 // canChange is asked first by every operation that changes something.
 func (o *Overlay) canChange(ctx context.Context, path string) error {

@@ -442,3 +442,26 @@ func TestOverlayIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestLongNames: deep trees of long names end with a code before they take the
+// host's memory. Control: as many short ones are made.
+func TestLongNames(t *testing.T) {
+	eachWay(t, func(t *testing.T, b *box) {
+		make := func(name string, n int) (made int, err error) {
+			o := b.overlay()
+			defer o.Close()
+			for ; made < n && err == nil; made++ {
+				err = o.Mkdir(t.Context(), fmt.Sprintf("%d/%s", made, strings.Repeat(name+"/", 100)))
+			}
+			return made, err
+		}
+		if n, err := make("x", 100); err != nil {
+			t.Errorf("control: short names end after %d: %v", n, err)
+		}
+		n, err := make(strings.Repeat("x", 30), 1000)
+		wantCode(t, err, tool.TooLarge)
+		if n > 100 {
+			t.Errorf("%d trees of long names were made", n)
+		}
+	})
+}
