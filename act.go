@@ -12,22 +12,21 @@ const maxRejudged = 16
 
 // finish acts, writes the outcome, and returns the answer.
 func (t *Turn) finish(ctx context.Context, p *prepared) (tool.Result, string) {
-	r := t.act(ctx, &p)
+	r := t.act(ctx, p)
 	if err := p.rec.close(r, p.ticket); err != nil {
 		r = tool.ErrorResult(err)
 	}
 	return r, p.ticket
 }
 
-// act carries the call out. *p may become another try of the same call.
-func (t *Turn) act(ctx context.Context, p **prepared) (r tool.Result) {
+// act carries the call out.
+func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			r = tool.ErrorResult(panicked((*p).def.Name, v))
+			r = tool.ErrorResult(panicked(p.def.Name, v))
 		}
 	}()
 	for tries := 0; ; tries++ {
-		p := *p
 		if p.ended {
 			return p.result
 		}

@@ -251,14 +251,15 @@ func changed(v tool.Preview) []policy.Target {
 // named lists the files and directories that the arguments of a call name, as
 // far as they are there. What a search meets on its way is not among them.
 func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target {
-	var a struct{ Path, Root, From, To string }
-	if json.Unmarshal(args, &a) != nil {
-		return nil // of other types: not one of ours, which name paths so
+	var members map[string]json.RawMessage
+	if json.Unmarshal(args, &members) != nil {
+		return nil // the schema check lets objects pass only
 	}
 	var out []policy.Target
-	for _, path := range []string{a.Path, a.Root, a.From, a.To} {
-		if path == "" {
-			continue
+	for _, name := range []string{"path", "root", "from", "to"} {
+		var path string
+		if json.Unmarshal(members[name], &path) != nil || path == "" {
+			continue // absent, or something else than a path
 		}
 		l, err := s.files.ListedByName(ctx, path)
 		if err != nil {
@@ -322,9 +323,9 @@ func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.
 	if err == approval.ErrNoAnswer {
 		if h == policy.HeadlessDeny && !ticket.Queued() && p.approver == nil {
 			ticket.Withdraw()
-			return p.fail(t.unattended(p))
+			return p.fail(t.unattended(p, v))
 		}
-		return p.wait(ticket)
+		return p.wait(ticket, v)
 	}
 	if err != nil {
 		return p.fail(err)
@@ -376,11 +377,11 @@ func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decisio
 const maxAnswerDiff = 16 << 10
 
 // wait ends p for now: the ticket is the answer.
-func (p *prepared) wait(ticket *approval.Ticket) *prepared {
+func (p *prepared) wait(ticket *approval.Ticket, v policy.Verdict) *prepared {
 	r := ticket.Request()
 	p.ticket = r.Ticket
 	until := r.Expires.UTC()
-	e := tool.Errorf(tool.ApprovalRequired, "%s %s, and a person must agree first", r.Tool, would(r.Effects)).
+	e := tool.Errorf(tool.ApprovalRequired, "%s %s, and a person must agree first%s", r.Tool, would(r.Effects), because(v, p.preview)).
 		With("ticket", r.Ticket).With("expires", until.Format(time.RFC3339))
 	if diff := r.Preview.Diff; len(diff) > maxAnswerDiff {
 		e.With("diff", strings.ToValidUTF8(diff[:maxAnswerDiff], "")).With("diff_bytes", len(diff))
@@ -395,10 +396,32 @@ func (p *prepared) wait(ticket *approval.Ticket) *prepared {
 }
 
 // unattended is the answer where nobody can be asked and nothing is queued.
-func (t *Turn) unattended(p *prepared) error {
-	return tool.Errorf(tool.ApprovalRequired, "%s %s, a person must agree first, and nobody can be asked here", p.def.Name, would(p.def.Effects)).
+func (t *Turn) unattended(p *prepared, v policy.Verdict) error {
+	return tool.Errorf(tool.ApprovalRequired, "%s %s, a person must agree first, and nobody can be asked here%s", p.def.Name, would(p.def.Effects), because(v, p.preview)).
 		WithNext("nothing was done; tell the user to run it from a terminal, to allow it by a rule (wasmtools policy check), or to let it wait with headless = \"queue\"")
 }
+
+// because says why a person is asked where that is not what always holds: the
+// protected paths, or the rule.
+func because(v policy.Verdict, p tool.Preview) string {
+	switch {
+	case len(p.Protected) > 0:
+		text := ", because of protected paths:"
+		for i, q := range p.Protected {
+			if i == maxNamed {
+				return text + fmt.Sprintf(" and %d more", len(p.Protected)-i)
+			}
+			text += fmt.Sprintf(" %s (%s)", tool.QuotePath(q.Path), q.Rule)
+		}
+		return text
+	case v.Rule.Layer != policy.BuiltIn:
+		return ", because a rule says so: " + v.Rule.String()
+	}
+	return ""
+}
+
+// maxNamed is how many paths an answer names.
+const maxNamed = 5
 
 func would(e tool.Effects) string {
 	switch {

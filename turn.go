@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,7 +77,7 @@ func (t *Turn) Call(ctx context.Context, batch []Request) []Outcome {
 	parallel := true
 	targets := make([]*target, len(batch))
 	for i, req := range batch {
-		if req.CallID == "" {
+		for req.CallID == "" || batch[i].CallID == "" && named(batch, req.CallID) {
 			req.CallID = "call-" + strconv.FormatUint(t.rt.calls.Add(1), 10)
 		}
 		out[i] = Outcome{CallID: req.CallID, Tool: req.Tool}
@@ -124,6 +125,11 @@ func (t *Turn) Call(ctx context.Context, batch []Request) []Outcome {
 	}
 	wg.Wait()
 	return out
+}
+
+// named reports whether the caller gave a request of the batch this id.
+func named(batch []Request, id string) bool {
+	return slices.ContainsFunc(batch, func(r Request) bool { return r.CallID == id })
 }
 
 // target is a request whose tool was found.

@@ -72,8 +72,9 @@ type Ticket struct {
 	decided chan struct{} // closed once a decision or the end is there
 
 	// Guarded by desk.mu.
+	taken    bool // an answer counts already
 	decision Decision
-	answered bool
+	answered bool // and was told: decision may be acted on
 	redeemed bool
 	withdraw []func()
 	takers   []Approver // that were offered the request and take part
@@ -156,13 +157,13 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 			continue
 		}
 		d.mu.Lock()
-		late := t.answered
+		late := t.taken || d.tickets[r.Ticket] != t
 		t.takers = append(t.takers, a)
 		if !late {
 			t.withdraw = append(t.withdraw, w)
 		}
 		d.mu.Unlock()
-		if late { // somebody answered before all were asked
+		if late { // somebody answered, or it ended, before all were asked
 			w()
 			break
 		}
@@ -217,7 +218,7 @@ func (d *Desk) Find(id string) (*Ticket, bool) {
 func (d *Desk) decide(t *Ticket, dec Decision, single bool) error {
 	d.mu.Lock()
 	switch {
-	case t.answered:
+	case t.taken:
 		d.mu.Unlock()
 		return ErrAnswered
 	case d.tickets[t.req.Ticket] != t || !d.now().Before(t.req.Expires):
@@ -232,11 +233,14 @@ func (d *Desk) decide(t *Ticket, dec Decision, single bool) error {
 		d.mu.Unlock()
 		return ErrNotOffered
 	}
-	t.answered, t.decision = true, dec
+	t.taken = true
 	withdraw := t.withdraw
 	t.withdraw = nil
 	d.mu.Unlock()
 	t.tell(dec) // before anybody can act on it
+	d.mu.Lock()
+	t.answered, t.decision = true, dec
+	d.mu.Unlock()
 	close(t.decided)
 	run(withdraw)
 	return nil

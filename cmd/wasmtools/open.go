@@ -138,8 +138,8 @@ func (f *runtimeFlags) approvers(c *cobra.Command) ([]approval.Approver, error) 
 // dir chooses the workspace. A default that is far wider than a project is
 // refused: only naming it says that it is meant.
 func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
-	named := f.workspace
-	if named == "" {
+	named, meant := f.workspace, f.workspace != ""
+	if !meant {
 		named = os.Getenv("WASMTOOLS_WORKSPACE")
 	}
 	if named != "" {
@@ -149,7 +149,9 @@ func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
 		if own := ownFolder(named); own != "" {
 			return "", usageError{fmt.Errorf("the workspace %s lies in %s, where wasmtools keeps what is its own; no tool may see that", named, own)}
 		}
-		if wide, what := tooWide(named); wide {
+		if wide, what := tooWide(named); wide && !meant {
+			return "", usageError{fmt.Errorf("WASMTOOLS_WORKSPACE is %s, which is too wide as a workspace; name it with --workspace if it is meant", what)}
+		} else if wide {
 			notice(c)("warning: the workspace is " + what + "; tools see everything below it")
 		}
 		return named, nil

@@ -19,6 +19,10 @@ const (
 	// maxLine is how many code points of a line can still be edited. The first
 	// half of a longer line is given out and cannot be reached any more.
 	maxLine = 16 << 10
+	// maxWork is how many cells escapes may blank or move in one line; a few bytes
+	// could otherwise ask for the work of a whole line again and again. Programs
+	// that draw a line use far less.
+	maxWork = 256 << 10
 )
 
 // Cleaner is a streaming filter. Its zero value is ready. It is not safe for
@@ -32,6 +36,7 @@ const (
 type Cleaner struct {
 	line []rune // the line that is not finished
 	col  int    // where the next code point goes; may be behind the end
+	work int    // cells that escapes have touched in this line
 
 	state  state
 	escape []byte // of the escape that is open: its parameters
@@ -161,7 +166,7 @@ func (c *Cleaner) release(dst []byte, n int) []byte {
 
 func (c *Cleaner) newline(dst []byte) []byte {
 	dst = append(c.release(dst, len(c.line)), '\n')
-	c.col = 0
+	c.col, c.work = 0, 0
 	return dst
 }
 
@@ -308,6 +313,11 @@ func (c *Cleaner) csi(dst []byte, final byte) []byte {
 		return dst // private, with intermediates, or more than one parameter
 	}
 	count := max(n, 1)
+	if final == 'K' && n == 1 || final == 'X' || final == 'P' {
+		if c.work += len(c.line); c.work > maxWork {
+			return dst
+		}
+	}
 	switch final {
 	case 'C': // CUF
 		c.moveTo(c.col + count)

@@ -249,10 +249,11 @@ func BenchmarkClean(b *testing.B) {
 		"plain":    "the quick brown fox jumps over the lazy dog, 0123456789\n",
 		"crlf":     "the quick brown fox jumps over the lazy dog, 0123456789\r\n",
 		"colours":  "\x1b[32mok\x1b[0m   github.com/example/project/package\t0.012s\n",
+		"blanked":  strings.Repeat("a", 16_000) + strings.Repeat("\x1b[1K\x1b[99999X\x1b[P", 4000),
 		"progress": "downloading 45%\rdownloading 46%\r\x1b[Kdone\n",
 	} {
 		b.Run(name, func(b *testing.B) {
-			in := bytes.Repeat([]byte(line), 64<<10/len(line))
+			in := bytes.Repeat([]byte(line), max(64<<10/len(line), 1))
 			b.SetBytes(int64(len(in)))
 			var c output.Cleaner
 			var out []byte
