@@ -25,19 +25,39 @@ var gitSettings = [...][2]string{
 	{"tag.gpgSign", "false"},
 	{"push.gpgSign", "false"},
 	{"log.showSignature", "false"},
-	{"gpg.program", "false"},
+	{"gpg.program", "false"}, // and below: verifying a signature runs these as well
+	{"gpg.openpgp.program", "false"},
+	{"gpg.x509.program", "false"},
+	{"gpg.ssh.program", "false"},
+	{"gpg.ssh.defaultKeyCommand", ""},
 	{"diff.ignoreSubmodules", "dirty"},
+	{"diff.submodule", "short"}, // git in a submodule reads that one's configuration and drops these settings
+	{"status.submoduleSummary", "false"},
 	{"submodule.recurse", "false"},
+	{"fetch.recurseSubmodules", "false"},
+	{"push.recurseSubmodules", "no"},
 	{"protocol.ext.allow", "never"},
 	{"safe.bareRepository", "explicit"},
 }
 
-// gitEnv is the environment in which git runs by a rule.
-func gitEnv() []string {
-	env := []string{
-		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_ASKPASS=", "SSH_ASKPASS=",
-		"GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_COUNT=" + strconv.Itoa(len(gitSettings)),
+// gitLocal are the subcommands that need no other repository.
+var gitLocal = []string{"version", "status", "diff", "log", "whatchanged", "show", "shortlog", "blame", "annotate", "grep", "ls-files", "ls-tree",
+	"rev-parse", "rev-list", "merge-base", "name-rev", "describe", "cat-file", "count-objects", "check-ignore", "check-attr", "for-each-ref",
+	"show-ref", "symbolic-ref", "var", "reflog", "branch", "tag", "config", "stash", "add", "stage", "commit", "checkout", "switch", "restore",
+	"reset", "rm", "mv", "clean", "merge", "cherry-pick", "revert", "cherry", "rebase", "apply"}
+
+// gitEnv is the environment in which git runs by a rule. In a partial clone git
+// fetches what it lacks by a program that the configuration names; online says
+// that the text holds a command whose job it is to fetch.
+func gitEnv(online bool) []string {
+	env := []string{"GIT_NO_LAZY_FETCH=1"} // git 2.45 and later
+	if !online {
+		env = append(env, "GIT_ALLOW_PROTOCOL=none") // outranks protocol.*.allow
 	}
+	env = append(env,
+		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_ASKPASS=", "SSH_ASKPASS=",
+		"GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_COUNT="+strconv.Itoa(len(gitSettings)),
+	)
 	for i, s := range gitSettings {
 		n := strconv.Itoa(i)
 		env = append(env, "GIT_CONFIG_KEY_"+n+"="+s[0], "GIT_CONFIG_VALUE_"+n+"="+s[1])
@@ -81,10 +101,49 @@ func (j *judge) gitPayloads(c *call, p *parsed) {
 	}
 }
 
+// verifies reports whether an option's value makes git verify signatures.
+func verifies(option, value string) bool {
+	switch option {
+	case "--format", "--pretty", "--sort":
+	default:
+		return false
+	}
+	if strings.Contains(value, "signature") {
+		return true
+	}
+	for rest := value; ; {
+		i := strings.IndexByte(rest, '%')
+		if i < 0 {
+			return false
+		}
+		if rest = strings.TrimLeft(rest[i+1:], "+- "); strings.HasPrefix(rest, "G") {
+			return true
+		}
+		rest = strings.TrimPrefix(rest, "%")
+	}
+}
+
 // gitArgs judges where git runs, and puts the options behind the subcommand
 // that keep programs named by attributes off.
 func (j *judge) gitArgs(c *call, p *parsed, m *match) {
 	j.git = true
+	if len(p.sub) > 0 && !slices.Contains(gitLocal, p.sub[0]) && !(p.sub[0] == "remote" && len(p.operands()) == 0) {
+		j.online = true
+	}
+	for _, a := range p.args {
+		if a.opt == nil || a.value == nil {
+			continue
+		}
+		for _, s := range a.value.alts {
+			switch {
+			case m.covers(a.at, a.name):
+			case verifies(a.name, s):
+				j.ask(nil, "%s verifies signatures with a program that the configuration names", show(s))
+			case a.name == "--ignore-submodules" && s != "all" && s != "dirty":
+				j.ask(nil, "option %s=%s makes git work in submodules, whose configuration may name programs", a.name, show(s))
+			}
+		}
+	}
 	if c.st.cwds == nil {
 		j.ask(nil, "the directory in which git runs is not known")
 	}

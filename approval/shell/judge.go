@@ -52,6 +52,8 @@ type judge struct {
 	cmd   int  // the command to which reasons belong, or -1
 	allow bool // a rule allowed something
 	git   bool // git runs by a rule
+	// online: git runs to fetch or push by a rule.
+	online bool
 	// shells: a shell runs inside the text.
 	shells bool
 	// moved: something ran that may have put a link somewhere.

@@ -22,7 +22,7 @@ func (j *judge) plan(file *syntax.File) *Plan {
 	}
 	p := &Plan{Script: out, Env: []string{"PATH=" + strings.Join(j.site.Path, ":")}}
 	if j.git && j.res.Verdict == Allow {
-		p.Env = append(p.Env, gitEnv()...)
+		p.Env = append(p.Env, gitEnv(j.online)...)
 	}
 	if j.shells {
 		p.Env = append(p.Env, "BASH_ENV=", "ENV=") // what an inner shell would read first

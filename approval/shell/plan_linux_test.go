@@ -109,6 +109,9 @@ for h in pre-commit commit-msg post-commit prepare-commit-msg post-index-change 
 git config core.fsmonitor "$H"; git config core.pager "$H"; git config pager.log "$H"; git config core.editor "$H"
 git config diff.external "$H"; git config diff.e.command "$H"; git config diff.e.textconv "$H"
 git config commit.gpgSign true; git config gpg.program "$H"; git config log.showSignature true
+git config gpg.ssh.program "$H"; git config gpg.ssh.allowedSignersFile /dev/null; git config pretty.sig '%G?'
+id=$(git cat-file commit HEAD | sed '/^committer/a gpgsig -----BEGIN SSH SIGNATURE-----\n x\n -----END SSH SIGNATURE-----' | git hash-object -t commit -w --stdin)
+git -c core.hooksPath=/dev/null tag signed "$id"
 echo '*.txt diff=e' > .gitattributes
 git -c core.fsmonitor=false -c core.hooksPath=/dev/null -c gpg.program=false -c commit.gpgSign=false add .gitattributes
 echo more >> a.txt
@@ -126,7 +129,7 @@ mkdir nested; cd nested; git init -q .; echo y > y; git add y; git -c commit.gpg
 	helped := 0
 	for _, text := range []string{
 		"git status", "git status --short", "git diff", "git diff HEAD~1", "git log -p -2", "git show HEAD", "git show HEAD:a.txt", "git blame a.txt",
-		"git grep TODO", "git log --stat -1", "git ls-files -m", "git diff --cached", "git branch", "git log -1 --format=%G?",
+		"git grep TODO", "git log --stat -1", "git ls-files -m", "git diff --cached", "git branch", "git log -1 --pretty=sig signed",
 		"git add a.txt", "git commit -qm x", "git commit --amend -qm y", "git add -A . && git status", "bash -c 'git diff'", "env git diff",
 		"git diff | cat", "find . -maxdepth 1 -name go.mod -exec git log -p -1 \\;", "git stash list", "git commit",
 	} {
