@@ -95,6 +95,7 @@ func (r *redactor) value(v any) any {
 	case string:
 		return r.clean(v, maxText)
 	case []any:
+		r.list(v)
 		for i := range v {
 			v[i] = r.value(v[i])
 		}

@@ -333,7 +333,7 @@ func (l *Log) redactor(own []string) *redactor {
 	if base == nil {
 		return newRedactor(own)
 	}
-	r := &redactor{values: base.values, short: base.short}
+	r := &redactor{values: base.values, inside: base.inside, short: base.short}
 	if len(own) > 0 {
 		r.add(own)
 	}

@@ -13,6 +13,7 @@ const hidden = "[redacted]"
 // redactor takes secrets out of texts. It is not safe for concurrent use.
 type redactor struct {
 	values []string // that were handed in, in all their spellings, longest first
+	inside []string // what longer base64 texts hold of them, see insides
 	short  []string // those too short to look for inside other text
 	hit    bool     // something was redacted
 	cut    bool     // something was longer than it may be
@@ -32,7 +33,7 @@ func newRedactor(list []string) *redactor {
 // add makes r hide the values of list too. Slices that r shares with another
 // redactor stay as they are.
 func (r *redactor) add(list []string) {
-	r.values, r.short = slices.Clone(r.values), slices.Clone(r.short)
+	r.values, r.inside, r.short = slices.Clone(r.values), slices.Clone(r.inside), slices.Clone(r.short)
 	for _, v := range list {
 		switch {
 		case v == "":
@@ -40,19 +41,68 @@ func (r *redactor) add(list []string) {
 			r.short = append(r.short, v)
 		default:
 			r.values = append(r.values, spellings(v)...)
+			r.inside = append(r.inside, insides(v)...)
 		}
 	}
-	if len(r.values) > 1 {
-		// A value that contains another one must go first, or its rest stays.
-		slices.SortFunc(r.values, func(a, b string) int {
-			if len(a) != len(b) {
-				return len(b) - len(a)
-			}
-			return strings.Compare(a, b)
-		})
-		r.values = slices.Compact(r.values)
-	}
+	r.values, r.inside = longestFirst(r.values), longestFirst(r.inside)
 }
+
+// longestFirst sorts: a value that contains another one must go first, or its
+// rest stays.
+func longestFirst(list []string) []string {
+	slices.SortFunc(list, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return slices.Compact(list)
+}
+
+// insides are the characters that base64 of a longer text has where v is in it,
+// without those at both ends that depend on its neighbours too. V can begin at
+// three places of a group of three bytes.
+func insides(v string) []string {
+	var list []string
+	for before, shared := range []int{0, 2, 3} {
+		text := append(make([]byte, before), v...)
+		whole := len(text) * 8 / 6 // characters of which no bit is a neighbour's
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			list = append(list, enc.EncodeToString(text)[shared:whole])
+		}
+	}
+	return list
+}
+
+// encoded hides values in longer base64 texts, with the characters at both ends
+// that hold some bits of them.
+func (r *redactor) encoded(s string) string {
+	for _, v := range r.inside {
+		if !strings.Contains(s, v) {
+			continue
+		}
+		out := splice{s: s}
+		for from := 0; ; {
+			i := strings.Index(s[from:], v)
+			if i < 0 {
+				break
+			}
+			start, end := from+i, from+i+len(v)
+			if start > out.done && isBase64(s[start-1]) {
+				start--
+			}
+			if end < len(s) && isBase64(s[end]) {
+				end++
+			}
+			out.hide(start, end)
+			from = end
+		}
+		s, r.hit = out.text(), true
+	}
+	return s
+}
+
+func isBase64(b byte) bool { return isWord(b) || b == '+' || b == '/' || b == '-' }
 
 // spellings are the forms in which a value travels in headers, URLs and JSON.
 func spellings(v string) []string {
@@ -89,8 +139,10 @@ func (r *redactor) text(s string) string {
 			s, r.hit = strings.ReplaceAll(s, v, hidden), true
 		}
 	}
+	s = r.encoded(s)
 	s = r.blocks(s)
 	s = r.userinfo(s)
+	s = r.userFlags(s)
 	s = r.tokens(s)
 	s = r.assignments(s)
 	r.hit = r.hit || was

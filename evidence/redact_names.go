@@ -4,7 +4,8 @@ import "strings"
 
 // assignments hides values that stand beside a name that says secret:
 //
-//	NAME=value  NAME="a value"  "name": "value"  name: value (a whole line's)
+//	NAME=value  NAME="a value"  NAME = value  "name": "value"
+//	name: value (a whole line's, or one that looks like no word)
 //	--name value  Authorization: Bearer value  ?name=value&
 //
 // Code that only handles secrets (token := next()) stays, because its value is a
@@ -68,6 +69,7 @@ func valueOf(s string, start, end int) (from, to int) {
 	}
 	colon := s[j] == ':'
 	j++
+	op := j
 	for j < len(s) && (s[j] == '=' || s[j] == '>') { // :=, ==, =>
 		j++
 	}
@@ -85,7 +87,21 @@ func valueOf(s string, start, end int) (from, to int) {
 		}
 		return k, to
 	}
-	return literal(s, k, !spaced || lineStart(s, start))
+	if !spaced || lineStart(s, start) {
+		return literal(s, k, true)
+	}
+	// In the middle of a line: NAME = value. Comparisons and := are code, and what
+	// follows a colon may be prose.
+	from, to = literal(s, k, op == j)
+	if from == k && (to-from < minValue || colon && !looksRandom(s[from:to])) {
+		return -1, -1
+	}
+	return from, to
+}
+
+// looksRandom tells values from words of a sentence.
+func looksRandom(v string) bool {
+	return len(v) >= 20 || strings.ContainsAny(v, "0123456789") || strings.ToLower(v) != v && strings.ToUpper(v[:1])+strings.ToLower(v[1:]) != v
 }
 
 // literal is the quoted or bare word at i. A bare one counts only if bare says

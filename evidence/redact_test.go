@@ -61,6 +61,32 @@ func TestRedactText(t *testing.T) {
 		{"Bearer abcdefgh12", "Bearer [redacted]"},
 		{`const token = "abc"`, `const token = "[redacted]"`},
 
+		// With blanks, in the middle of a line.
+		{"echo aws_secret_access_key = wJalrXUtnFEMI >>c", "echo aws_secret_access_key = [redacted] >>c"},
+		{"echo aws_secret_access_key =  wJalrXUtnFEMI", "echo aws_secret_access_key =  [redacted]"},
+		{"x; api_key : abc123; y", "x; api_key : [redacted]; y"},
+		{"set it so: client-secret: wJalrXUtnFEMI", "set it so: client-secret: [redacted]"},
+		{`echo "aws_secret_access_key" = "wJalr"`, `echo "aws_secret_access_key" = "[redacted]"`},
+		{`printf '[default]\naws_secret_access_key = wJalrXUtnFEMI'`, `printf '[default]\naws_secret_access_key = [redacted]'`},
+		{"crudini --set f db password = hunter2", "crudini --set f db password = [redacted]"},
+
+		// Name and password in one word.
+		{"curl -u me:hunter2 https://h", "curl -u [redacted] https://h"},
+		{"curl -ume:hunter2 https://h", "curl -u[redacted] https://h"},
+		{"curl -u'me:hun ter2' https://h", "curl -u'[redacted]' https://h"},
+		{`curl -u "me:hun ter2" https://h`, `curl -u "[redacted]" https://h`},
+		{`curl -u me:"hun ter2" https://h`, `curl -u [redacted] https://h`},
+		{`curl -u me:hun\ ter2 https://h`, `curl -u [redacted] https://h`},
+		{"curl -sSLu me:hunter2 https://h", "curl -sSLu [redacted] https://h"},
+		{"curl --user me:hunter2 -s", "curl --user [redacted] -s"},
+		{"curl --user=me:hunter2 -s", "curl --user=[redacted] -s"},
+		{"curl -s --user 'me:hunter2'", "curl -s --user '[redacted]'"},
+		{"curl -U p:q1 --proxy-user p:q2 h", "curl -U [redacted] --proxy-user [redacted] h"},
+		{`sh -c "curl -u \"me:hun ter2\" h"`, `sh -c "curl -u \"[redacted]\" h"`},
+		{"curl -u me https://h:80/", ""},
+		{"docker run -u 1000:1000 img; sudo -u me ls a:b; date -u +%H:%M; git push -u origin a:b", ""},
+		{"sort -u a; a-u b:c", ""},
+
 		// What only speaks of secrets stays.
 		{"token := lexer.Next()", ""},
 		{"func password(token string) (secret string)", ""},
@@ -71,6 +97,8 @@ func TestRedactText(t *testing.T) {
 		{"max_tokens=100 token_count=5 secret_ref=db keyboard=us", ""},
 		{"the password is in the safe", ""},
 		{"grep -r token: .", ""},
+		{"error: unexpected token: identifier", ""},
+		{"if (token == other) return; x := token := other", ""},
 		{"bearer of bad news", ""},
 		{"--token --verbose", ""},
 		{"token=", ""},
@@ -103,6 +131,36 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
+// TestInsideBase64: a value inside a longer base64 text is hidden wherever it
+// begins, in both alphabets, padded or not.
+func TestInsideBase64(t *testing.T) {
+	for _, secret := range []string{"hunter2-hunter2", "ab>?", "ÿþý~~~???"} {
+		for before := range 7 {
+			for after := range 7 {
+				plain := strings.Repeat("?", before) + secret + strings.Repeat("~", after)
+				for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+					in := "x " + enc.EncodeToString([]byte(plain)) + " y"
+					r := newRedactor([]string{secret})
+					got := r.text(in)
+					if !r.hit || !strings.Contains(got, hidden) || !strings.HasPrefix(got, "x ") || !strings.HasSuffix(got, " y") {
+						t.Fatalf("%d before and %d after: text(%q) = %q", before, after, in, got)
+					}
+					// What stays on both sides holds nothing but the neighbours.
+					left, right, _ := strings.Cut(strings.Trim(got, "xy "), hidden)
+					if len(left) > (before*8+5)/6 || len(strings.TrimRight(right, "=")) > (after*8+5)/6 {
+						t.Fatalf("%d before and %d after: text(%q) = %q keeps some of it", before, after, in, got)
+					}
+				}
+			}
+		}
+	}
+	// Control: a text without it stays.
+	in := base64.StdEncoding.EncodeToString([]byte("hunter1-hunter3-hunter4"))
+	if got := newRedactor([]string{"hunter2-hunter2"}).text(in); got != in {
+		t.Errorf("text(%q) = %q", in, got)
+	}
+}
+
 func TestRedactArguments(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"b":1,"a":"x"}`, `{"a":"x","b":1}`},
@@ -110,6 +168,7 @@ func TestRedactArguments(t *testing.T) {
 			`{"n":{"api_key":"[redacted]","cookie":true,"pwd":"","secret":null,"token":"[redacted]"},"password":"[redacted]"}`},
 		{`{"env":{"GH_TOKEN":"x","PATH":"/bin"},"command":"X_TOKEN=y ls"}`, `{"command":"X_TOKEN=[redacted] ls","env":{"GH_TOKEN":"[redacted]","PATH":"/bin"}}`},
 		{`{"a":["https://u:p@h",1.50,12345678901234567890]}`, `{"a":["https://[redacted]@h",1.50,12345678901234567890]}`},
+		{`{"argv":["curl","-u","me:x","--password","y","--token","--v","-u","me"]}`, `{"argv":["curl","-u","[redacted]","--password","[redacted]","--token","--v","-u","me"]}`},
 		{`{"https://u:p@h":1}`, `{"https://[redacted]@h":1}`},
 		{`not json`, `"not json"`},
 		{``, ``},
@@ -321,7 +380,7 @@ func TestBounds(t *testing.T) {
 // BenchmarkRedact is about texts of a megabyte that are made to be slow: none
 // may take more than some ten milliseconds.
 func BenchmarkRedact(b *testing.B) {
-	for _, unit := range []string{"plain text, ", "token=(", "token ", "token=x ", "a://u:p@h ", "a://", "://@", "ghp_", "ghp_0123456789abcdefghij ", "-----BEGIN ", pem, "-----BEGIN PRIVATE KEY-----", "bearer ", `"token":"`, "eyJ"} {
+	for _, unit := range []string{"plain text, ", "token=(", "token ", "token=x ", "a://u:p@h ", "a://", "://@", "ghp_", "ghp_0123456789abcdefghij ", "-----BEGIN ", pem, "-----BEGIN PRIVATE KEY-----", "bearer ", `"token":"`, "eyJ", "-u,", "-u+:,", `-u"`, "-ua:b ", "password = x "} {
 		text := strings.Repeat(unit, 1<<20/len(unit))
 		b.Run(fmt.Sprintf("%.12q", unit), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
