@@ -101,6 +101,68 @@ func (j *judge) gitPayloads(c *call, p *parsed) {
 	}
 }
 
+// gitRead judges the file that an operand of git's names: a path, with magic or
+// without, or one in a revision or the index. certain says that it can be no
+// revision, follow that git reads any two files that are given (git diff does,
+// outside a repository or for paths outside it).
+func (j *judge) gitRead(s string, certain, follow bool, st *state) string {
+	tops := union([]string{j.root}, st.cwds) // a path may be relative to either
+	if magic, ok := strings.CutPrefix(s, ":"); ok {
+		rest := strings.TrimLeft(magic, "/!^")
+		signs := magic[:len(magic)-len(rest)]
+		if strings.HasPrefix(magic, "(") {
+			signs, rest, _ = strings.Cut(magic, ")")
+		} else if _, file, stage := strings.Cut(rest, ":"); stage {
+			rest = file
+		}
+		if strings.ContainsAny(signs, "!^") || strings.Contains(signs, "exclude") {
+			return "" // it is left out
+		}
+		return j.gitName(rest, s, tops)
+	}
+	if !certain {
+		// A revision may hold colons too, so every one may be what ends it.
+		for i := range len(s) {
+			if s[i] == ':' {
+				if bad := j.gitName(s[i+1:], s, tops); bad != "" {
+					return bad
+				}
+			}
+		}
+		there := false
+		for _, cwd := range st.cwds {
+			_, kind, ok := j.resolve(absolute(cwd+"/", s))
+			there = there || !ok || kind != Missing && j.fs != (NoFS{})
+		}
+		if !there {
+			return ""
+		}
+	}
+	if follow {
+		return j.file(Read, s, st)
+	}
+	return j.gitName(s, s, st.cwds)
+}
+
+// gitName judges a path inside a repository, where git follows no link.
+func (j *judge) gitName(name, text string, dirs []string) string {
+	if name == "" || j.rules.Files == nil {
+		return ""
+	}
+	for _, cwd := range dirs {
+		p := path.Clean(absolute(cwd+"/", name))
+		if !j.inside(p) {
+			continue // not in this repository
+		}
+		rel := j.relative(p)
+		j.note(File{Path: rel, Op: Read})
+		if bad := j.filesRule(Read, rel, text); bad != "" {
+			return bad
+		}
+	}
+	return ""
+}
+
 // verifies reports whether an option's value makes git verify signatures.
 func verifies(option, value string) bool {
 	switch option {
@@ -141,6 +203,17 @@ func (j *judge) gitArgs(c *call, p *parsed, m *match) {
 				j.ask(nil, "%s verifies signatures with a program that the configuration names", show(s))
 			case a.name == "--ignore-submodules" && s != "all" && s != "dirty":
 				j.ask(nil, "option %s=%s makes git work in submodules, whose configuration may name programs", a.name, show(s))
+			}
+		}
+	}
+	dashes := slices.IndexFunc(c.fields, func(f field) bool { return f.is("--") })
+	for i, a := range p.operands() {
+		if !slices.Contains(p.prog.operands, roleRev) || i == 0 && p.prog.role(0) == roleText && !p.has(p.prog.entry.Without) {
+			continue
+		}
+		for _, s := range a.value.alts {
+			if bad := j.gitRead(s, dashes >= 0 && a.at > dashes, p.prog.name == "diff", c.st); bad != "" {
+				j.ask(nil, "%s", bad)
 			}
 		}
 	}

@@ -259,6 +259,12 @@ func (p *parsed) short(fields []field, i int, s string) int {
 			p.take(fields, i, o, "", false)
 			continue
 		}
+		if rest := s[k+1:]; p.prog.entry.Special == "tree" && rest != "" && !(o.names[0] == "-L" && digits(rest)) {
+			// tree takes the next word for the value and reads on in this one.
+			p.object(i, o.names[0]+"=", "options of tree behind "+o.names[0]+" in one word are not read")
+			p.lost = true
+			return i
+		}
 		return p.take(fields, i, o, s[k+1:], k+1 < len(s))
 	}
 	return i

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"bufio"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +62,13 @@ func ownRules(t testing.TB, line string) shell.Rules {
 		switch {
 		case w == "WP":
 			r.WorkspacePaths = true
+		case w == "ENV":
+			r.Files = func(op shell.Op, p string) (shell.Verdict, string) {
+				if path.Base(p) == ".env" || strings.HasPrefix(p, "keys/") {
+					return shell.Deny, p + " is a secret"
+				}
+				return shell.Allow, ""
+			}
 		case w == "everyday":
 			file, err := publicCases()
 			if err != nil {
