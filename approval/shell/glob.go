@@ -15,6 +15,81 @@ const (
 	maxNames   = 1 << 17 // names that are looked at per text, each time that one is
 )
 
+// lists judges the directory in which bash looks for names because of a word
+// with a pattern: what it finds is shown, whatever program gets the word. before
+// is what stands before the first wildcard.
+func (j *judge) lists(before []atom, src string, st *state) {
+	if !j.rules.WorkspacePaths && j.rules.Files == nil {
+		return
+	}
+	known := make([]atom, len(before))
+	for i, a := range before {
+		if known[i] = a; a.hole != nil && a.hole.f.alts == nil && a.hole.f.kind == number {
+			known[i] = atom{c: '0', quoted: true}
+		}
+	}
+	f := compose(known, src)
+	if f.alts == nil {
+		j.ask(nil, "in which directory bash looks for %s is known only at run time", show(src))
+		return
+	}
+	for _, s := range f.alts {
+		j.listsFor(s, st)
+	}
+}
+
+// listedBy is lists for a variable outside quotes whose text holds a pattern.
+func (j *judge) listedBy(as []atom, src string, st *state) {
+	if !j.rules.WorkspacePaths && j.rules.Files == nil {
+		return
+	}
+	for i, a := range as {
+		if a.hole == nil || a.quoted {
+			continue
+		}
+		for _, s := range a.hole.f.alts {
+			if !strings.ContainsAny(s, "*?[") {
+				continue
+			}
+			before := compose(as[:i], src)
+			for _, b := range before.alts {
+				for w := range strings.FieldsSeq(b + s) {
+					if star := strings.IndexAny(w, "*?["); star >= 0 {
+						j.listsFor(w[:star], st)
+						if strings.Contains(w[star:], "/") {
+							j.ask(nil, "in which directory bash looks for %s is known only at run time", show(src))
+						}
+					}
+				}
+			}
+			if before.alts == nil {
+				j.ask(nil, "in which directory bash looks for %s is known only at run time", show(src))
+			}
+		}
+	}
+}
+
+func (j *judge) listsFor(before string, st *state) {
+	i := strings.LastIndexByte(before, '/')
+	if i < 0 {
+		return // where it runs, which was judged
+	}
+	if bad := j.file(Read, before[:i+1], st); bad != "" {
+		j.ask(nil, "bash would list a directory: %s", bad)
+	}
+}
+
+// strays asks about a directory outside the workspace that a pattern reaches
+// behind a wildcard, by .. or through a link.
+func (j *judge) strays(dir string) {
+	if !j.rules.WorkspacePaths {
+		return
+	}
+	if real, kind, ok := j.resolve(dir); !ok || kind != Missing && !j.inside(real) {
+		j.ask(nil, "bash would look into a directory outside the workspace for names")
+	}
+}
+
 // matches expands a word with a glob pattern as bash would in st's directory.
 // It fails if the names cannot be known: several directories, one outside the
 // workspace, too many names.
@@ -47,6 +122,7 @@ func (j *judge) matches(as []atom, st *state) ([]string, bool) {
 			}
 			names, ok := j.list(absolute(base, t))
 			if !ok {
+				j.strays(absolute(base, t))
 				return nil, false
 			}
 			if len(pat) > 0 && pat[0].lit && pat[0].r == '.' {
@@ -71,6 +147,10 @@ func (j *judge) matches(as []atom, st *state) ([]string, bool) {
 	// What follows the last pattern literally must exist too.
 	out := texts[:0]
 	for _, t := range texts {
+		if _, isPattern := globOf(parts[len(parts)-1]); !isPattern {
+			full := absolute(base, t)
+			j.strays(full[:strings.LastIndexByte(full, '/')+1])
+		}
 		_, kind, ok := j.resolve(absolute(base, t))
 		if !ok {
 			return nil, false

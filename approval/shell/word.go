@@ -322,8 +322,10 @@ func (j *judge) fields(as []atom, src string, st *state) []field {
 	f := compose(as, src)
 	star := pattern(as)
 	if star < 0 {
+		j.listedBy(as, src, st)
 		return []field{f}
 	}
+	j.lists(as[:star], src, st)
 	var prefix strings.Builder
 	for _, a := range as[:star] {
 		if a.hole != nil {
