@@ -104,6 +104,7 @@ CREATE TABLE calls (
 	id INTEGER PRIMARY KEY, segment INTEGER, offset INTEGER, writer INTEGER,
 	began INTEGER, ended INTEGER, status TEXT, code TEXT,
 	call TEXT, turn TEXT, session TEXT, tool TEXT, source TEXT, module TEXT, effects TEXT,
+	-- approver and channel of a decision, not of one who was only asked
 	approver TEXT, channel TEXT, rule TEXT, ticket TEXT, redacted INTEGER, summary TEXT
 );
 CREATE INDEX calls_began ON calls (began);

@@ -69,7 +69,7 @@ func calls(t testing.TB, l *evidence.Log, n int, seed uint64) {
 			in.Arguments, _ = json.Marshal(map[string]string{pick("path", "from", "other"): path})
 		}
 		h := must(t, l, in)
-		a := evidence.Approval{By: pick("", "ada", "grace"), Channel: pick("", "terminal"), Ticket: fmt.Sprint("tk", i), Rule: evidence.Rule{Name: pick("", "edits"), File: pick("", "/c"), Line: 3}}
+		a := evidence.Approval{Verdict: pick("allow", "deny", "declined", ""), By: pick("", "ada", "grace"), Channel: pick("", "terminal"), Ticket: fmt.Sprint("tk", i), Rule: evidence.Rule{Name: pick("", "edits"), File: pick("", "/c"), Line: 3}}
 		if rnd.IntN(3) == 0 {
 			if err := l.Event(h, evidence.Event{Kind: evidence.Decided, Approval: &a, Writes: []evidence.Write{{Path: path, From: pick("", "old/name")}}}); err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func calls(t testing.TB, l *evidence.Log, n int, seed uint64) {
 		}
 		o := evidence.Outcome{Status: evidence.Status(pick("completed", "failed", "denied", "waiting", "")), Code: tool.Code(pick("", "not_found"))}
 		if rnd.IntN(2) == 0 {
-			o.Approval = evidence.Approval{By: pick("", "ada", "the rule"), Channel: "rule"}
+			o.Approval = evidence.Approval{Verdict: pick("allow", "deny", "expired"), By: pick("", "ada", "the rule"), Channel: "rule"}
 		}
 		if rnd.IntN(2) == 0 {
 			o.Used = evidence.Used{Paths: []string{path, pick("src/deep/er/x", "zz")}, Hosts: []string{pick("Example.com:443", "api.example.com")}}
@@ -92,6 +92,46 @@ func calls(t testing.TB, l *evidence.Log, n int, seed uint64) {
 			o.Status = evidence.Completed
 			if err := l.End(h, o); err != nil {
 				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestWhoDecided: one who was asked and decided nothing is not shown as the one
+// who did.
+func TestWhoDecided(t *testing.T) {
+	l, r := newLog(t)
+	call := func(last string, verdicts ...string) evidence.Handle {
+		h := must(t, l, evidence.Intent{Call: last, Tool: "write_file"})
+		for _, v := range verdicts {
+			if err := l.Event(h, evidence.Event{Kind: evidence.Decided, Approval: &evidence.Approval{Verdict: v, By: "who says " + v, Channel: "elicitation"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.End(h, evidence.Outcome{Status: evidence.Denied, Code: tool.ApprovalExpired, Approval: evidence.Approval{Verdict: last, By: "who says " + last}}); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	want := map[evidence.Handle]string{
+		call("declined-or-unavailable", "declined-or-unavailable"): "",
+		call("expired", "declined-or-unavailable"):                 "",
+		call("ask", "deny"):                      "who says deny",
+		call("allow", "declined-or-unavailable"): "who says allow",
+		call("deny", "declined-or-unavailable"):  "who says deny",
+		call("declined-or-unavailable", "allow"): "who says allow",
+	}
+	for name, list := range map[string]func() ([]Row, error){
+		"index": func() ([]Row, error) { return open(t, r).List(t.Context(), Filter{}) },
+		"scan":  func() ([]Row, error) { return Scan(r, Filter{}) },
+	} {
+		rows, err := list()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if w, ours := want[row.ID]; ours && row.Approver != w {
+				t.Errorf("%s: %s was decided by %q, want %q", name, row.Call, row.Approver, w)
 			}
 		}
 	}

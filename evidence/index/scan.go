@@ -43,6 +43,7 @@ func rowOf(c *evidence.Call) (r Row, paths, hosts []string) {
 	paths, hosts = named(in.Arguments)
 	r.Summary = summary(paths, hosts)
 	decided := func(a evidence.Approval) {
+		a = decision(a)
 		for _, p := range []struct {
 			to  *string
 			new string

@@ -227,7 +227,8 @@ func (u *updater) take(l *evidence.Line) error {
 }
 
 // decide notes what is said about a decision; what is not said stays.
-func (u *updater) decide(id uint64, a *evidence.Approval) error {
+func (u *updater) decide(id uint64, approval *evidence.Approval) error {
+	a := decision(*approval)
 	c := u.calls[id]
 	if c == nil {
 		_, err := u.decided.ExecContext(u.ctx, a.By, a.Channel, rule(a.Rule), a.Ticket, id)
@@ -242,6 +243,15 @@ func (u *updater) decide(id uint64, a *evidence.Approval) error {
 		}
 	}
 	return nil
+}
+
+// decision is a without who gave it, if it is none: one who was asked and did
+// not answer, or sent the question on, has neither allowed nor denied.
+func decision(a evidence.Approval) evidence.Approval {
+	if a.Verdict != "allow" && a.Verdict != "deny" {
+		a.By, a.Channel = "", ""
+	}
+	return a
 }
 
 // names notes which paths and hosts a call touched.
