@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmtools/wasmtools/approval/channel"
 	"github.com/wasmtools/wasmtools/evidence"
 )
 
@@ -133,10 +134,10 @@ func newEvidencePrune() *cobra.Command {
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "prune",
-		Short: "Forget the oldest records, so that the rest still verifies",
+		Short: "Forget the oldest records, so that the rest still verifies (for a person, at a terminal)",
 		Long: `Forget the oldest records: whole segments of some 16 MiB, oldest first, as long
 as one of the bounds asks for it. The newest segment stays. The record says what
-was removed, signed, and goes on to verify.`,
+was removed, signed, and goes on to verify. --dry-run only looks, and needs nobody.`,
 		Example: `  wasmtools evidence prune --older-than 90d --dry-run
   wasmtools evidence prune --max-size 500MiB`,
 		Args: args(cobra.NoArgs),
@@ -190,6 +191,13 @@ func (f *runtimeFlags) prune(c *cobra.Command, r evidence.Retention, dry bool) (
 			return evidence.Pruned{}, err
 		}
 		return evidence.PlanPrune(reader.Dir(), r)
+	}
+	if _, err := f.openReader(c); err != nil {
+		return evidence.Pruned{}, err
+	}
+	// Evidence of what a program did is not for that program to remove.
+	if err := channel.Human(c.Context(), channel.Folder(userDirs().run)); err != nil {
+		return evidence.Pruned{}, err
 	}
 	l, err := f.openExisting(c)
 	if err != nil {
