@@ -216,6 +216,9 @@ func (j *judge) value(p *parsed, r role, a arg, m *match, st *state) string {
 	what := show(f.show())
 	switch r {
 	case roleText:
+		if p.root().file == "build.toml" { // what builds takes paths where it takes names
+			return j.apart(f, st)
+		}
 		if a.apart && a.opt != nil && a.opt.values == nil {
 			return j.apart(f, st)
 		}
@@ -317,6 +320,7 @@ func (j *judge) apart(f field, st *state) string {
 		return ""
 	}
 	for _, s := range f.alts {
+		s = strings.TrimPrefix(strings.TrimPrefix(s, "file:"), "link:") // as npm writes paths
 		out := s == ".." || strings.HasPrefix(s, "../") || strings.Contains(s, "/../") || strings.HasSuffix(s, "/..")
 		if len(s) > 1 && s[0] == '/' && !out {
 			real, kind, ok := j.resolve(s)

@@ -187,11 +187,16 @@ func (p *parsed) unknown(i int, name string) {
 
 // title names the program with its subcommands.
 func (p *parsed) title() string {
+	return strings.Join(append([]string{p.root().name}, p.sub...), " ")
+}
+
+// root is the program whose subcommand it is.
+func (p *parsed) root() *program {
 	root := p.prog
 	for root.parent != nil {
 		root = root.parent
 	}
-	return strings.Join(append([]string{root.name}, p.sub...), " ")
+	return root
 }
 
 // take records an option at i. glued is the value in the same word, if has is
@@ -265,7 +270,11 @@ func (p *parsed) short(fields []field, i int, s string) int {
 			p.lost = true
 			return i
 		}
-		return p.take(fields, i, o, s[k+1:], k+1 < len(s))
+		value := s[k+1:]
+		if p.root().file == "build.toml" {
+			value = strings.TrimPrefix(value, "=") // npm and cargo read -w=x as -w x
+		}
+		return p.take(fields, i, o, value, k+1 < len(s))
 	}
 	return i
 }

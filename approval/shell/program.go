@@ -30,7 +30,7 @@ func (j *judge) goPackage(s string, st *state) string {
 	switch {
 	case strings.Contains(s, "@"):
 		return show(s) + " is fetched from the network"
-	case strings.HasPrefix(s, "."), strings.HasPrefix(s, "/"), strings.HasSuffix(s, ".go"):
+	case strings.HasPrefix(s, "."), strings.Contains(s, "/../"), strings.HasSuffix(s, "/.."), strings.HasPrefix(s, "/"), strings.HasSuffix(s, ".go"):
 		dir := strings.TrimSuffix(strings.TrimSuffix(s, "..."), "/")
 		if dir == "" {
 			dir = "/"
