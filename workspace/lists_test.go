@@ -38,3 +38,28 @@ func (r listed) row() string {
 	}
 	return fmt.Sprintf("| `%s` | %s | %s |\n", r.name, globs, r.why)
 }
+
+// TestInstructionsAreProtected: what agents read as instructions, and what a
+// shell runs when it enters a folder, is protected anywhere in the tree; what
+// only is of that kind by its folder is not.
+func TestInstructionsAreProtected(t *testing.T) {
+	ws, err := Open(t.TempDir(), Options{})
+	must(t, err)
+	defer ws.Close()
+	for path, want := range map[string]string{
+		"CLAUDE.md": "agent", "AGENTS.md": "agent", "sub/agents.MD": "agent", "GEMINI.md": "agent", ".cursorrules": "agent",
+		".windsurfrules": "agent", ".clinerules": "agent", ".clinerules/a.md": "agent", ".github/copilot-instructions.md": "agent",
+		"sub/.github/instructions/a.md": "agent", "mise.toml": "shell", ".mise.toml": "shell", ".config/mise/config.toml": "shell", ".tool-versions": "shell",
+		".github/workflows/ci.yml": "", "README.md": "", "docs/agents.txt": "", "Makefile": "",
+	} {
+		l, err := ws.Listed(t.Context(), path)
+		must(t, err)
+		got := ""
+		if l.Protected != nil {
+			got = l.Protected.Name
+		}
+		if got != want {
+			t.Errorf("%s is on %q, want %q", path, got, want)
+		}
+	}
+}
