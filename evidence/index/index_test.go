@@ -137,6 +137,40 @@ func TestWhoDecided(t *testing.T) {
 	}
 }
 
+// TestRebuild: rows that somebody changed are listed as they are, and a rebuilt
+// index says again what the record does.
+func TestRebuild(t *testing.T) {
+	l, r := newLog(t)
+	calls(t, l, 20, 5)
+	want, err := Scan(r, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, r)
+	if _, err := x.List(t.Context(), Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.db.Exec(`UPDATE calls SET status = 'completed', tool = 'harmless'`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.List(t.Context(), Filter{})
+	if err != nil || got[0].Tool != "harmless" {
+		t.Fatalf("control: the list shows %+v, %v", got[0], err)
+	}
+	if _, err := x.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err = x.List(t.Context(), Filter{})
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%d rows, want %d; %v", len(got), len(want), err)
+	}
+	for i := range got {
+		if got[i].Tool != want[i].Tool || got[i].Status != want[i].Status {
+			t.Errorf("call %s is listed as %s %s, want %s %s", got[i].ID, got[i].Status, got[i].Tool, want[i].Status, want[i].Tool)
+		}
+	}
+}
+
 // TestTwin compares the index with a scan of the record, for many filters, while
 // the record grows, is pruned, and its writer ends.
 func TestTwin(t *testing.T) {
