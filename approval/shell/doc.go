@@ -13,9 +13,13 @@
 // The edge: a program does what it was written to do. Rules for tests and
 // builds cover the project's own code, which may do anything that the sandbox
 // lets it do. Links are followed when a text is judged, so a link that changes
-// between the verdict and the run is the sandbox's to stop. Filters that a
-// repository's own configuration names still run when git adds files, as git
-// has no switch for them; that configuration is protected from tools. The tables
+// between the verdict and the run is the sandbox's to stop. Git has no
+// switch for the filters that a configuration names: commands that look at the
+// work tree are asked about if the repository's own names any, which needs an
+// FS that is a [Reader] and a .git that is a folder; filters of the user's run. In a
+// text that also fetches, git before 2.45 may fetch what a partial clone lacks.
+// A substitution outside quotes may print a pattern, for which bash lists a
+// directory. The tables
 // know the options of GNU programs: where others stand in their place, as on
 // macOS, an option of the same name may do something else.
 package shell

@@ -2,6 +2,13 @@ package shell
 
 import "path"
 
+// Reader is an [FS] that can also read a file of configuration. Where there is
+// none, a filter that a repository's configuration names goes unseen.
+type Reader interface {
+	// Read returns a regular file whole. It fails if that is longer than max.
+	Read(path string, max int) ([]byte, error)
+}
+
 // NoFS answers as if there were no links and no directory could be listed. It
 // is for replaying past texts without a machine to look at.
 type NoFS struct{}

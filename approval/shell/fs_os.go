@@ -14,7 +14,7 @@ import (
 const maxLinks = 40
 
 // OS answers from the file system of this machine. It only looks: nothing is
-// opened but directories that are listed.
+// opened but directories that are listed and configuration of git's.
 type OS struct{}
 
 // Resolve implements [FS].
@@ -83,6 +83,27 @@ func parent(p string) string {
 		return p[:i]
 	}
 	return ""
+}
+
+// Read implements [Reader].
+func (OS) Read(p string, max int) ([]byte, error) {
+	info, err := os.Lstat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a FIFO would block
+		return nil, errors.New("no regular file")
+	}
+	f, err := os.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err == nil && len(data) > max {
+		err = errors.New("the file is too long")
+	}
+	return data, err
 }
 
 // List implements [FS].

@@ -185,10 +185,44 @@ func verifies(option, value string) bool {
 	}
 }
 
+// maxGitConfig is how long a repository's configuration may be: git writes some
+// hundred bytes, and a few for each branch.
+const maxGitConfig = 256 << 10
+
+// gitObjects are the subcommands that look at no file of the work tree, so that
+// they run no filter on one.
+var gitObjects = []string{"version", "log", "whatchanged", "show", "shortlog", "ls-tree", "rev-parse", "rev-list", "merge-base", "name-rev",
+	"cat-file", "count-objects", "for-each-ref", "show-ref", "symbolic-ref", "var", "reflog", "branch", "tag", "config", "remote", "fetch",
+	"push", "ls-remote", "cherry", "grep"}
+
+// gitFilters asks about a command that looks at the work tree if the
+// configuration of the repository names programs to filter files, or takes in
+// another file, which may.
+func (j *judge) gitFilters(p *parsed) {
+	r, ok := j.fs.(Reader)
+	if !ok || len(p.sub) == 0 || slices.Contains(gitObjects, p.sub[0]) {
+		return
+	}
+	for _, name := range []string{"config", "config.worktree"} {
+		real, kind, ok := j.resolve(j.root + "/.git/" + name)
+		if ok && kind == Missing {
+			continue
+		}
+		text, err := r.Read(real, maxGitConfig)
+		low := strings.ToLower(string(text))
+		if !ok || err != nil {
+			j.ask(nil, "the configuration of the repository cannot be read")
+		} else if strings.Contains(low, "[filter") || strings.Contains(low, "[include") {
+			j.ask(nil, "the configuration of the repository names filters or further files, and git %s may run them", p.sub[0])
+		}
+	}
+}
+
 // gitArgs judges where git runs, and puts the options behind the subcommand
 // that keep programs named by attributes off.
 func (j *judge) gitArgs(c *call, p *parsed, m *match) {
 	j.git = true
+	j.gitFilters(p)
 	if len(p.sub) > 0 && !slices.Contains(gitLocal, p.sub[0]) && !(p.sub[0] == "remote" && len(p.operands()) == 0) {
 		j.online = true
 	}

@@ -1,6 +1,8 @@
 package shell_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +37,40 @@ func TestGitEnvironment(t *testing.T) {
 			if value, _, _ := strings.Cut(rest, "\n"); !strings.HasSuffix(value, "=false") {
 				t.Errorf("Judge(%q) sets %s by %q", text, key, value)
 			}
+		}
+	}
+}
+
+// TestGitFilters: git status runs a filter of the repository's own configuration,
+// so it is asked about; git log runs none.
+func TestGitFilters(t *testing.T) {
+	f := newFixture(t, "")
+	var rules shell.Rules
+	for _, w := range []string{"status", "diff", "add", "blame", "log"} {
+		rules.Allow = append(rules.Allow, shell.Pattern{Words: []string{"git", w}})
+	}
+	config := filepath.Join(f.ws(), ".git", "config")
+	plain, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for extra, want := range map[string]shell.Verdict{
+		"":                                      shell.Allow,
+		"[filter \"e\"]\n\tclean = evil\n":      shell.Ask,
+		"[core][FILTER \"e\"] process = evil\n": shell.Ask,
+		"[include]\n\tpath = ../evil\n":         shell.Ask,
+		strings.Repeat("# long\n", 64<<10):      shell.Ask,
+	} {
+		if err := os.WriteFile(config, append(plain[:len(plain):len(plain)], extra...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"git status", "git diff --stat", "git add a.txt", "git blame a.txt"} {
+			if res := shell.Judge(text, f.site(".", ""), rules); res.Verdict != want {
+				t.Errorf("Judge(%q) with %.40q in the configuration = %s (%s), want %s", text, extra, res.Verdict, res.Reason, want)
+			}
+		}
+		if res := shell.Judge("git log", f.site(".", ""), rules); res.Verdict != shell.Allow {
+			t.Errorf("Judge(git log) with %.40q in the configuration asks: %s", extra, res.Reason)
 		}
 	}
 }
