@@ -21,9 +21,9 @@ type Options struct {
 	Limits   Limits
 
 	// CompileChild are the arguments that start a process which calls
-	// [CompileMain] and nothing else. Strangers' modules are then compiled there,
-	// within limits of time and memory. Empty means in this process, within
-	// what can be estimated before.
+	// [CompileMain] and nothing else; the first is an absolute path, or found in
+	// PATH. Strangers' modules are then compiled there, within limits of time and
+	// memory. Empty means in this process, within what can be estimated before.
 	CompileChild []string
 
 	// Notice takes remarks for a person, one line each: a slow first compile, a
