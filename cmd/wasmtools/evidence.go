@@ -158,7 +158,7 @@ func newEvidenceList() *cobra.Command {
 The list comes from an index beside the record, for which nothing vouches: evidence
 verify checks the record, evidence rebuild makes the index from it anew, and
 evidence show reads the record itself.`,
-		Args:  args(cobra.NoArgs),
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			filter, err := calls.filter(time.Now())
 			if err != nil {
