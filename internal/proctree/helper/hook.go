@@ -58,8 +58,8 @@ const (
 func run(role string) int {
 	// Programs get the default dispositions, whatever the server ignores, and a
 	// helper outlives the signals that end a server: it has to end the trees
-	// first. Nobody receives from the channel, so they are dropped.
-	signal.Notify(make(chan os.Signal), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	// first. Nobody receives from the channel: one waits there, the others are dropped.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCHLD, syscall.SIGWINCH)
 	syscall.Umask(0o022)
