@@ -189,7 +189,7 @@ func allJobs(perTarget time.Duration, parsers string) []job {
 		}
 		jobs = append(jobs, job{
 			Name:    "fuzz " + strings.TrimPrefix(t.pkg, modulePath) + " " + t.name,
-			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 %s", t.name, howLong, t.pkg),
+			Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 1s -parallel 2 %s", t.name, howLong, t.pkg),
 		})
 	}
 	return jobs

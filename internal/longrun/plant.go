@@ -47,7 +47,7 @@ var plants = []plant{
 func (p plant) job() job {
 	return job{
 		Name: fmt.Sprintf("planted bug: %s %s: %s", filepath.Dir(p.file), p.target, p.what),
-		Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 5s -parallel 2 ./%s",
+		Command: fmt.Sprintf("go test -run ^$ -fuzz ^%s$ -fuzztime %s -fuzzminimizetime 1s -parallel 2 ./%s",
 			p.target, plantTime, filepath.Dir(p.file)),
 		plant: &p,
 	}
