@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -26,6 +27,9 @@ const (
 
 	crowdPause = 20 * time.Millisecond // before connecting again
 )
+
+// errEnded: an answer may have been taken or not; the record says it.
+var errEnded = errors.New("the runtime ended before it replied; look at what it recorded with `wasmtools evidence list`")
 
 // Client talks to one runtime. It is not safe for concurrent use.
 type Client struct {
@@ -201,7 +205,11 @@ func (c *Client) read(x any) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err == io.EOF || errors.Is(err, syscall.ECONNRESET):
+			return errEnded
+		default:
 			return err
 		}
 	}

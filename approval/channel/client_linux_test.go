@@ -3,6 +3,8 @@ package channel
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,5 +214,57 @@ func TestLongFolder(t *testing.T) {
 	startRuntime(t, dir)
 	if got := outcome(t, "person", dir); got != "lists 0" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestAnswerEndsTheRuntime: whoever gives the answer after which the runtime
+// ends is told that it was taken, not that the connection was lost.
+func TestAnswerEndsTheRuntime(t *testing.T) {
+	s, _, dial := here(t)
+	r := sample()
+	r.Expires = time.Time{}
+	closed := make(chan error, 1)
+	s.Offer(r, func(approval.Decision) error {
+		go func() { closed <- s.Close() }()
+		until(t, "the server is closed", s.isClosed)
+		return nil
+	})
+	if err := dial().Answer(Reply{Ticket: r.Ticket, Binding: r.Preview.Binding, Verdict: approval.Deny}); err != nil {
+		t.Errorf("Answer = %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+// TestCloseWaitsForNobody: a visitor that is idle, one that watches and one
+// that takes nothing of a long reply do not hold the end of a runtime up.
+func TestCloseWaitsForNobody(t *testing.T) {
+	s, _, dial := here(t)
+	r := sample()
+	r.Expires = time.Time{}
+	r.Preview.Diff = strings.Repeat("+12345\n", 1_000_000)
+	s.Offer(r, func(approval.Decision) error { return nil })
+	dial()
+	watched := make(chan error, 1)
+	watcher, began := dial(), make(chan struct{}, 100)
+	go func() { watched <- watcher.Watch(t.Context(), func() { began <- struct{}{} }) }()
+	until(t, "somebody watches", s.Attended)
+	stalled := raw(t, s)
+	if _, err := fmt.Fprintf(stalled, `{"v":%d,"op":"show","ticket":%q}`+"\n", version, r.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stalled, make([]byte, 1<<10)); err != nil { // the greeting and the beginning of the reply
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if took := time.Since(start); took >= writeTime {
+		t.Errorf("Close took %v", took)
+	}
+	if err := <-watched; !errors.Is(err, errEnded) {
+		t.Errorf("Watch = %v", err)
 	}
 }

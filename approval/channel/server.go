@@ -142,7 +142,8 @@ func (s *Server) Attended() bool {
 }
 
 // Close ends all visits and removes the socket. What still waits can be
-// answered by other approvers only.
+// answered by other approvers only. A visitor whose answer was just taken, and
+// who may be why this runtime ends, gets its reply first.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -152,13 +153,26 @@ func (s *Server) Close() error {
 	s.closed = true
 	err := errors.Join(s.listener.Close(), s.folder.remove(s.name))
 	for v := range s.visits {
-		v.conn.Close()
+		if c, ok := v.conn.(*net.UnixConn); ok {
+			_ = c.CloseRead() // ends it after the message that it is at
+		}
 	}
 	s.mu.Unlock()
+	late := time.AfterFunc(partingTime, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for v := range s.visits {
+			v.conn.Close()
+		}
+	})
 	s.served.Wait()
+	late.Stop()
 	s.folder.close()
 	return err
 }
+
+// partingTime is how long the visitors have to take their last reply.
+const partingTime = time.Second
 
 // tell wakes the visitors that watch. The caller holds mu.
 func (s *Server) tell() {
