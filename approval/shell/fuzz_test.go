@@ -67,9 +67,6 @@ func checkResult(t *testing.T, text string, res shell.Result) {
 // TestWorstTexts keeps the time bounded for texts that grow where something
 // nests or multiplies.
 func TestWorstTexts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector makes it many times as slow, and nothing in it runs side by side")
-	}
 	for _, unit := range []string{
 		"(", "{ ", "$(", "\"$(", "`", "${x:-", "if ", "while ", "! ", "time ", "$((", "$((-", "((", "[[ (", "a[", "<(", "case x in x) ", "a && ",
 		"a | ", "a; ", "f() ", "$((a?", "for i in x; do ", "{a,", "{a,b}", "*", "ls * */* ", "\\\n", "'", "\"", "x=1;", "ls $x ", "sh -c ", "env ",

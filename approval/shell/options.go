@@ -29,6 +29,9 @@ type parsed struct {
 	args []arg    // options and operands, in order
 	bad  []objection
 	lost bool // it is not known which operand is which
+	// given holds every spelling of the options that are given, once the line is
+	// read; nil before. Values are many, and each asks.
+	given map[string]bool
 }
 
 // operands returns the operands' fields.
@@ -43,16 +46,22 @@ func (p *parsed) operands() []arg {
 }
 
 // has reports whether one of the options is given; spellings are separated by
-// blanks.
+// blanks. It is called when all arguments are read.
 func (p *parsed) has(names string) bool {
-	for _, a := range p.args {
-		if a.opt == nil {
-			continue
-		}
-		for n := range strings.FieldsSeq(names) {
-			if slices.Contains(a.opt.names, n) {
-				return true
+	if p.given == nil {
+		p.given = map[string]bool{}
+		for _, a := range p.args {
+			if a.opt == nil {
+				continue
 			}
+			for _, n := range a.opt.names {
+				p.given[n] = true
+			}
+		}
+	}
+	for n := range strings.FieldsSeq(names) {
+		if p.given[n] {
+			return true
 		}
 	}
 	return false
