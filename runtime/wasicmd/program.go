@@ -59,7 +59,7 @@ func Compile(ctx context.Context, prepared wasihost.Prepared, cache wazero.Compi
 			p.Close()
 		}
 	}()
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.engine); err != nil {
+	if _, err := wasi_snapshot_preview1.Instantiate(wasihost.Guarding(ctx), p.engine); err != nil {
 		return nil, err
 	}
 	if err := instantiateOwn(ctx, p.engine); err != nil {

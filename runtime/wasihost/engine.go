@@ -25,10 +25,10 @@ func RuntimeConfig(cache wazero.CompilationCache) wazero.RuntimeConfig {
 	return c
 }
 
-// Compiling is the context for compiling: with several workers, and so that the
-// engine looks at ctx between two functions.
+// Compiling is the context for compiling: with several workers, so that the
+// engine looks at ctx between two functions, and with the guards of [Guarding].
 func Compiling(ctx context.Context) context.Context {
-	return experimental.WithCompilationWorkers(ctx, max(2, min(4, goruntime.NumCPU())))
+	return experimental.WithCompilationWorkers(Guarding(ctx), max(2, min(4, goruntime.NumCPU())))
 }
 
 // validate reports whether the engine accepts a module.
