@@ -42,7 +42,7 @@ type hostFunction struct {
 // hostFunctions are the others of envModule.
 var hostFunctions = map[string]hostFunction{
 	"config_get": {"I>I", hostfuncs.Support, func(c *state, a []uint64) {
-		name := string(c.kernel.take(a[0]))
+		name := c.name(a[0])
 		v, ok := c.host.Call.Getenv(name)
 		if !ok {
 			v, ok = c.config[name]
@@ -50,28 +50,28 @@ var hostFunctions = map[string]hostFunction{
 		a[0] = c.putText(v, ok)
 	}},
 	"var_get": {"I>I", hostfuncs.Support, func(c *state, a []uint64) {
-		name := string(c.kernel.take(a[0]))
+		name := c.name(a[0])
 		c.kernel.release(a[0])
 		v, ok := c.variable(name)
 		a[0] = c.putText(string(v), ok)
 	}},
 	"var_set": {"II>", hostfuncs.Support, func(c *state, a []uint64) {
-		name := string(c.kernel.take(a[0]))
+		name := c.name(a[0])
 		c.kernel.release(a[0])
 		if a[1] == 0 {
 			c.setVariable(name, nil)
 			return
 		}
-		value := append([]byte{}, c.kernel.take(a[1])...)
+		value := append([]byte{}, c.upTo(a[1], maxVarBytes, "a variable")...)
 		c.kernel.release(a[1])
 		c.setVariable(name, value)
 	}},
 	"http_request": {"II>I", hostfuncs.Work, func(c *state, a []uint64) {
-		req := c.kernel.take(a[0])
+		req := c.upTo(a[0], maxRequest, "an HTTP request")
 		c.kernel.release(a[0])
 		var body []byte
 		if a[1] != 0 {
-			body = c.kernel.take(a[1])
+			body = c.upTo(a[1], maxBody, "the body of an HTTP request")
 			c.kernel.release(a[1])
 		}
 		a[0] = c.kernel.put(c.fetch(req, body))
@@ -99,7 +99,7 @@ var userFunctions = map[string]hostFunction{
 			Progress, Total float64
 			Message         string
 		}
-		if json.Unmarshal(c.kernel.take(a[0]), &p) == nil && p.Progress >= 0 && p.Progress < 1<<53 && p.Total >= 0 && p.Total < 1<<53 {
+		if json.Unmarshal(c.upTo(a[0], maxProgress, "a note on progress"), &p) == nil && p.Progress >= 0 && p.Progress < 1<<53 && p.Total >= 0 && p.Total < 1<<53 {
 			c.must(c.host.Call.Progress(int64(p.Progress), int64(p.Total), p.Message))
 		}
 	}},
@@ -154,6 +154,25 @@ func (c *state) must(err error) {
 	}
 }
 
+// Bounds on the blocks that one function takes. It copies them, and the copies
+// are not counted as the plugin's memory.
+const (
+	maxName     = 4 << 10 // of a setting or variable
+	maxRequest  = 256 << 10
+	maxBody     = 8 << 20 // the fetcher has a bound of its own
+	maxProgress = 64 << 10
+)
+
+// upTo copies a block of at most limit bytes.
+func (c *state) upTo(at uint64, limit uint64, what string) []byte {
+	if n := c.kernel.length(at); n > limit {
+		panic(tool.Errorf(tool.TooLarge, "the module passed %d bytes for %s; at most %d are taken", n, what, limit))
+	}
+	return c.kernel.take(at)
+}
+
+func (c *state) name(at uint64) string { return string(c.upTo(at, maxName, "a name")) }
+
 // putText gives a value to the plugin. One that is there and empty is told from
 // one that is missing only by plugins that look at the length.
 func (c *state) putText(v string, ok bool) uint64 {
@@ -164,7 +183,8 @@ func (c *state) putText(v string, ok bool) uint64 {
 }
 
 func (c *state) log(fd uint32, at uint64) {
-	p := c.kernel.take(at)
+	// What is longer than all notes may be is refused there, however long.
+	p := c.kernel.part(at, uint64(c.host.Call.Limits.NoteBytes)+1)
 	c.kernel.release(at)
 	c.must(c.host.Call.Stdio(fd, append(bytes.TrimRight(p, "\n"), '\n')))
 }

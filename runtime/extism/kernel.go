@@ -2,6 +2,7 @@ package extism
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/wasmtools/wasmtools/runtime/wasihost"
 	"github.com/wasmtools/wasmtools/tool"
@@ -105,7 +106,10 @@ func (k *kernel) reset() {
 func (k *kernel) length(at uint64) uint64 { return k.blocks[at].n }
 
 // take copies a block that the plugin named.
-func (k *kernel) take(at uint64) []byte {
+func (k *kernel) take(at uint64) []byte { return k.part(at, math.MaxUint64) }
+
+// part copies at most limit bytes of a block that the plugin named.
+func (k *kernel) part(at, limit uint64) []byte {
 	b, ok := k.blocks[at]
 	if !ok {
 		if at == 0 {
@@ -113,7 +117,7 @@ func (k *kernel) take(at uint64) []byte {
 		}
 		panic(tool.Errorf(tool.Trap, "the module named a block of memory that it does not have (%d)", at))
 	}
-	return append([]byte(nil), k.mem[b.at:b.at+b.n]...)
+	return append([]byte(nil), k.mem[b.at:b.at+min(b.n, limit)]...)
 }
 
 func (k *kernel) inside(at uint64) bool { return at >= firstBlock && at < uint64(len(k.mem)) }
