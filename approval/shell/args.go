@@ -35,6 +35,9 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		if len(p.operands()) > 1 && !p.has("--get --get-all --get-regexp --get-color --get-colorbool") && !m.covers(p.operands()[1].at, "") {
 			j.ask(nil, "git config changes a setting")
 		}
+		if o := p.operands(); len(o) > 0 && o[0].value.is("edit") && !m.covers(o[0].at, "") {
+			j.ask(nil, "git config edit starts an editor")
+		}
 	case "find":
 		j.findArgs(c, m)
 	case "diff":
@@ -49,6 +52,18 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		}
 	case "ln":
 		j.lnArgs(c, p)
+	case "copy":
+		j.copyArgs(c, p)
+	case "split":
+		j.splitArgs(c, p)
+	case "gzip":
+		j.gzipArgs(c, p)
+	case "ps":
+		for _, a := range p.args {
+			if s, known := a.valueText(); a.name == "-o" && (!known || strings.Contains(s, "environ")) {
+				j.ask(nil, "ps would show the environments of programs")
+			}
+		}
 	case "sysctl", "dig":
 		j.plainArgs(c)
 	case "wget":

@@ -14,6 +14,14 @@ type arg struct {
 	apart bool    // the value is a word of its own
 }
 
+// valueText returns the value's text, if there is a value and it is known.
+func (a arg) valueText() (string, bool) {
+	if a.value == nil {
+		return "", false
+	}
+	return a.value.lit()
+}
+
 // objection is what speaks against allowing the field at an index.
 type objection struct {
 	at   int
