@@ -37,6 +37,7 @@ type foreign struct {
 	limits    Limits
 	functions []HostFunction
 	code      []byte
+	unhook    func() bool // from the engine's life, which closes it too
 
 	once  sync.Once
 	ready chan struct{} // closed when runs and err are set
@@ -89,7 +90,9 @@ func (e *Engine) loadForeign(ctx context.Context, wasm []byte, o LoadOptions) (M
 	if m.code, err = manifest.Strip(wasm); err != nil {
 		return nil, err
 	}
-	context.AfterFunc(e.life, func() { _ = m.Close() })
+	m.mu.Lock() // the function may run at once
+	m.unhook = context.AfterFunc(e.life, func() { _ = m.Close() })
+	m.mu.Unlock()
 	if m.style != bySidecar {
 		if err := m.describe(ctx, o.Name); err != nil {
 			_ = m.Close()
@@ -472,7 +475,11 @@ func (m *foreign) Close() error {
 	was := m.closed
 	m.closed = true
 	idle := m.running == 0
+	unhook := m.unhook
 	m.mu.Unlock()
+	if !was {
+		unhook() // or the engine would hold it as long as it lives
+	}
 	if !was && idle {
 		m.free()
 	}
