@@ -18,6 +18,8 @@ const (
 	methodCall        = "tools/call"
 	methodList        = "tools/list"
 	methodListen      = "subscriptions/listen"
+	methodInitialize  = "initialize"
+	methodPing        = "ping"
 	notifyCancelled   = "notifications/cancelled"
 	notifyInitialized = "notifications/initialized"
 )
@@ -54,6 +56,7 @@ type conn struct {
 	isClosed  bool
 	isDrained bool
 	inited    bool  // notifications/initialized was passed on
+	legacy    bool  // a session of 2025-11-25 or older was begun, by initialize
 	err       error // why reading or the whole session failed
 	writeErr  error // why writing failed
 	lost      int   // answers that could not be written
@@ -70,6 +73,7 @@ type request struct {
 	message
 	extra  mcpsdk.RequestExtra // its address names the request on its way through the SDK
 	modern bool                // it speaks 2026-07-28
+	begins bool                // it is the initialize that begins the session
 	size   int
 
 	// frame is the finished line of the answer, if it was made here. It is
@@ -195,13 +199,15 @@ func (c *conn) acceptCall(m message, size int) (jsonrpc.Message, *fault) {
 		return nil, nil
 	}
 	r := &request{message: m, size: size}
-	if v, ok := str(m.version); ok && v >= "2026-07-28" {
-		r.modern = true
-	}
+	version, isText := str(m.version)
+	r.modern = isText && version >= modern
 	lane := m.method == methodCall || m.method == methodList
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if f := c.era(r, version, isText); f != nil {
+		return nil, f
+	}
 	if c.accepted[m.id] != nil {
 		// Answered without an id, or the client would take it for the answer
 		// to the call that runs.
@@ -221,6 +227,33 @@ func (c *conn) acceptCall(m message, size int) (jsonrpc.Message, *fault) {
 		req.Params = append(append([]byte(`{"_meta":`), m.meta...), '}')
 	}
 	return req, nil
+}
+
+// era judges a request that does not say that it speaks 2026-07-28. Only what
+// initialize has begun goes on without saying so: the SDK takes any request for
+// such a one as soon as another has said something. c.mu is held.
+func (c *conn) era(r *request, version string, isText bool) *fault {
+	f := &fault{code: jsonrpc.CodeInvalidParams, rawID: r.rawID}
+	switch {
+	case r.modern:
+		return nil
+	case r.version != nil && !isText:
+		f.text = "_meta field " + keyVersion + " must be a string"
+		return f
+	case r.method == methodInitialize:
+		r.begins, c.legacy = !c.legacy, true
+		return nil
+	case c.legacy, r.method == methodPing:
+		return nil
+	case isText:
+		f.code = mcpsdk.CodeUnsupportedProtocolVersion
+		f.text = "unsupported protocol version: without initialize only " + modern + " is spoken"
+		f.data = append(append([]byte(`{"supported":["`+modern+`"],"requested":`), r.version...), '}')
+		return f
+	}
+	f.text = "missing _meta field " + keyVersion + `: every request carries it ("` + modern + `") and ` + keyCaps +
+		", unless the session began with initialize"
+	return f
 }
 
 // waitForRoom blocks while too much is accepted already. It returns false if
@@ -338,6 +371,11 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	var err error
 	switch {
 	case resp.Error != nil:
+		if r.begins { // it has not
+			c.mu.Lock()
+			c.legacy = false
+			c.mu.Unlock()
+		}
 		err = c.send(appendFault(nil, faultOf(r, resp.Error)))
 	case r.frame != nil:
 		err = c.send(r.frame)

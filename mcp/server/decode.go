@@ -52,6 +52,9 @@ type fault struct {
 	rawID []byte
 }
 
+// modern is the first version in which requests say who sends them.
+const modern = "2026-07-28"
+
 // The member names that the transport looks at. Anything else is passed over.
 const (
 	keyVersion = "io.modelcontextprotocol/protocolVersion"

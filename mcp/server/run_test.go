@@ -392,7 +392,7 @@ func TestCancelReachesListenOnce(t *testing.T) {
 	c := newConn(context.Background(), strings.NewReader(""), io.Discard, grace)
 	passed := 0
 	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{}}`,
+		`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`,
 	} {
