@@ -243,6 +243,7 @@ func checkRecords(t *testing.T, root string, calls map[string]*evidence.Call, an
 }
 
 func stormChild() {
+	crashChild()
 	if base := os.Getenv(stormEnv); base != "" {
 		fmt.Fprintln(os.Stderr, storm(base))
 		os.Exit(1)
