@@ -50,10 +50,10 @@ func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions
 	}
 	kept := page.Entries[:0]
 	for _, e := range page.Entries {
-		if o.Shows(e) == nil {
+		if err := o.Shows(e); err == nil {
 			kept = append(kept, e)
 		} else {
-			page.Skipped.Denied++
+			page.Skipped.Refused(err)
 		}
 	}
 	page.Entries = kept

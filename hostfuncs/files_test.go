@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wasmtools/wasmtools/workspace"
+	"github.com/wasmtools/wasmtools/workspace/search"
 )
 
 // TestListMarksIgnored: a listing shows ignored names and says so, also when the
@@ -40,6 +41,49 @@ func TestListMarksIgnored(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("List(%q) = %v, without %s", c.dir, page.Entries, c.name)
+		}
+	}
+}
+
+// TestRefusedNamesAreCountedAlike: what is protected counts as protected, what
+// was not granted as denied, whoever looks: a listing, a grep or a locate.
+func TestRefusedNamesAreCountedAlike(t *testing.T) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	for _, p := range []string{own, filepath.Join(dir, "src")} {
+		if err := os.Mkdir(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, err := workspace.Open(dir, workspace.Options{Deny: []string{own}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, c := range []struct {
+		grant             string
+		protected, denied int64
+	}{{"**", 1, 0}, {"src/**", 1, 1}} {
+		call := newCall(w, Grant{Read: []string{c.grant}})
+		page, err := call.List(context.Background(), ".", workspace.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]workspace.Skipped{"list": page.Skipped}
+		for _, req := range []search.Request{{Kind: "grep", Pattern: "x"}, {Kind: "locate", Query: "*"}} {
+			res, err := call.Search(context.Background(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[req.Kind] = res.Skipped
+		}
+		for how, s := range got {
+			if s.Protected != c.protected || s.Denied != c.denied {
+				t.Errorf("%s, granted %s: %d protected and %d denied, want %d and %d", how, c.grant, s.Protected, s.Denied, c.protected, c.denied)
+			}
 		}
 	}
 }

@@ -49,7 +49,17 @@ type Skipped struct {
 	TooLarge   int64 `json:"too_large,omitempty"`
 	Binary     int64 `json:"binary,omitempty"`
 	Denied     int64 `json:"denied,omitempty"`
-	Protected  int64 `json:"protected,omitempty"` // secrets
+	Protected  int64 `json:"protected,omitempty"` // secrets, and the folders of wasmtools itself
+}
+
+// Refused counts a name that was left out because of err, the answer of a guard:
+// a path that is protected, or one that the call was not granted.
+func (s *Skipped) Refused(err error) {
+	if tool.CodeOf(err) == tool.Protected {
+		s.Protected++
+	} else {
+		s.Denied++
+	}
 }
 
 // ListOptions selects a page of a directory.

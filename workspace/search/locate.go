@@ -102,7 +102,7 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 		in, err := o.Lstat(p.path)
 		if err != nil || in.Path != p.path {
 			if tool.CodeOf(err) != tool.NotFound {
-				countRefused(&res.Skipped, err) // by the identity, which the walk did not know yet
+				res.Skipped.Refused(err) // by the identity, which the walk did not know yet
 			}
 			res.Total--
 			continue
@@ -168,7 +168,7 @@ func (l *locate) see(w *worker, f *folder, e workspace.DirEntry, path string) bo
 		}
 	}
 	if err := f.allowed(e.Name); err != nil {
-		countRefused(&w.skipped, err)
+		w.skipped.Refused(err)
 		return false
 	}
 	w.top.add(p)

@@ -262,7 +262,7 @@ func isInnards(name string, isDir bool) bool {
 func (w *worker) skip(err error) {
 	var denied deniedError
 	if errors.As(err, &denied) {
-		countRefused(&w.skipped, err)
+		w.skipped.Refused(err)
 		return
 	}
 	switch tool.CodeOf(err) {
@@ -271,16 +271,6 @@ func (w *worker) skip(err error) {
 		w.skipped.OtherFS++
 	default:
 		w.skipped.Unreadable++
-	}
-}
-
-// countRefused counts a name that was not shown: a secret, or one that the call
-// was not granted.
-func countRefused(s *workspace.Skipped, err error) {
-	if tool.CodeOf(err) == tool.Protected {
-		s.Protected++
-	} else {
-		s.Denied++
 	}
 }
 
