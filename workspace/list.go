@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"encoding/base64"
 	"io/fs"
 	"slices"
 
@@ -33,12 +32,6 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 		return Page{}, tool.Errorf(tool.InvalidArguments, "max_results is %d; it must be 1 to %d", limit, maxListed).
 			WithNext("choose a number in that range")
 	}
-	after, err := base64.RawURLEncoding.DecodeString(opts.Cursor)
-	if err != nil || len(after) > maxNameBytes {
-		return Page{}, tool.Errorf(tool.InvalidArguments, "the cursor is not one that a page gave").
-			WithNext("pass next of the page before unchanged, or start without a cursor")
-	}
-
 	d, pl, err := o.openList(path)
 	if err != nil {
 		return Page{}, err
@@ -46,11 +39,15 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 	if d.w != nil {
 		defer d.close()
 	}
+	after, err := OpenCursor(opts.Cursor, "list", pl.path)
+	if err != nil {
+		return Page{}, err
+	}
 	var page Page
 	names := smallest{keep: limit + 1} // one more than asked for tells whether the list goes on
 	add := func(name string) {
 		page.Total++
-		if name > string(after) || len(after) == 0 {
+		if name > after || after == "" {
 			names.add(name)
 		}
 	}
@@ -87,7 +84,7 @@ func (o *Overlay) List(ctx context.Context, path string, opts ListOptions) (Page
 	if len(list) > limit {
 		list = list[:limit]
 		page.Truncated = true
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(list[limit-1]))
+		page.Next = SealCursor(list[limit-1], "list", pl.path)
 	}
 	page.Entries = make([]Info, 0, len(list))
 	for _, name := range list {

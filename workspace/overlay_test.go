@@ -152,8 +152,21 @@ func TestList(t *testing.T) {
 		wantCode(t, err, tool.NotRegular)
 		_, err = o.List(t.Context(), "none", ListOptions{})
 		wantCode(t, err, tool.NotFound)
-		_, err = o.List(t.Context(), "d", ListOptions{Cursor: "!"})
-		wantCode(t, err, tool.InvalidArguments)
+		page, err := o.List(t.Context(), "d/..", ListOptions{MaxResults: 1})
+		must(t, err)
+		for _, cursor := range []string{"!", "abc", "bjA1", SealCursor("", "list", "d"), SealCursor("n05", "list", "d") + "A", page.Next, strings.Repeat("A", maxCursor+1)} {
+			_, err = o.List(t.Context(), "d", ListOptions{Cursor: cursor})
+			wantCode(t, err, tool.InvalidArguments)
+			if next := tool.AsError(err).Next; !strings.HasPrefix(next, "start again without cursor") {
+				t.Errorf("List with the cursor %.40q: next move %q", cursor, next)
+			}
+		}
+		// The same directory by another path goes on.
+		first, err := o.List(t.Context(), "d", ListOptions{MaxResults: 1})
+		must(t, err)
+		if second, err := o.List(t.Context(), "./d/", ListOptions{MaxResults: 1, Cursor: first.Next}); err != nil || second.Entries[0].Name != "n01" {
+			t.Errorf("the second page, by another path = %+v, %v", second, err)
+		}
 		for _, n := range []int{-1, 1001} {
 			_, err = o.List(t.Context(), "d", ListOptions{MaxResults: n})
 			wantCode(t, err, tool.InvalidArguments)

@@ -309,6 +309,9 @@ func (a abi) List(asked string, opts []byte) int64 {
 	if o.MaxResults == 0 {
 		o.MaxResults = 200
 	}
+	if o.Cursor != "" && !names[o.Cursor] {
+		return a.refuse(guest.Fail(guest.InvalidArguments, "the cursor is not one that a page of this listing gave").WithNext("start again without cursor"))
+	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		if n <= o.Cursor && o.Cursor != "" {
 			continue

@@ -2,12 +2,9 @@ package search
 
 import (
 	"container/heap"
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/wasmtools/wasmtools/tool"
 )
 
 // How well a name answers a query, the best first.
@@ -102,39 +99,29 @@ func (p place) compare(q place) int {
 	return strings.Compare(p.path, q.path)
 }
 
-// cursor is the place in a form that a request can bring back.
-func (p place) cursor() string {
+// text is the place in the form that a cursor holds.
+func (p place) text() string {
 	var b []byte
 	for _, n := range p.rank {
 		b = strconv.AppendInt(b, int64(n), 10)
 		b = append(b, ' ')
 	}
-	return base64.RawURLEncoding.EncodeToString(append(b, p.path...))
+	return string(append(b, p.path...))
 }
 
-func parseCursor(s string) (*place, error) {
-	if s == "" {
-		return nil, nil
-	}
-	bad := tool.Errorf(tool.InvalidArguments, "the cursor is not one that a page gave").
-		WithNext("pass next of the page before unchanged, or start without a cursor")
-	if len(s) > 8<<10 {
-		return nil, bad
-	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return nil, bad
-	}
-	p, rest := new(place), string(b)
+// parsePlace reads what text wrote; nil for what it did not.
+func parsePlace(s string) *place {
+	p := new(place)
 	for i := range p.rank {
-		num, tail, ok := strings.Cut(rest, " ")
-		if p.rank[i], err = strconv.Atoi(num); err != nil || !ok {
-			return nil, bad
+		num, rest, ok := strings.Cut(s, " ")
+		n, err := strconv.Atoi(num)
+		if err != nil || !ok {
+			return nil
 		}
-		rest = tail
+		p.rank[i], s = n, rest
 	}
-	p.path = rest
-	return p, nil
+	p.path = s
+	return p
 }
 
 // best keeps the first few places after a cursor, whatever the number of all.

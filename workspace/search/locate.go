@@ -51,8 +51,7 @@ func newLocate(req Request) (*locate, error) {
 	if l.limit, err = bounded("max_results", req.MaxResults, defaultResults, 1, maxResults); err != nil {
 		return nil, err
 	}
-	l.after, err = parseCursor(req.Cursor)
-	return l, err
+	return l, nil
 }
 
 func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response, error) {
@@ -69,6 +68,13 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 			WithNext("name the directory to look in")
 	}
 	l.root = at.Path
+	after, err := workspace.OpenCursor(req.Cursor, "locate", at.Path, req.Query)
+	if err != nil {
+		return Response{}, err
+	}
+	if after != "" {
+		l.after = parsePlace(after)
+	}
 
 	soon, cancel := most(ctx)
 	defer cancel()
@@ -96,7 +102,7 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 	page := top.sorted()
 	if len(page) > l.limit {
 		page = page[:l.limit]
-		res.Next = page[l.limit-1].cursor()
+		res.Next = workspace.SealCursor(page[l.limit-1].text(), "locate", at.Path, req.Query)
 	}
 	for _, p := range page {
 		in, err := o.Lstat(p.path)

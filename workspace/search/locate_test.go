@@ -111,6 +111,16 @@ func TestLocatePages(t *testing.T) {
 			t.Errorf("%s: pages give %d names, one page %d", query, len(got), len(all))
 		}
 	}
+	next := run(t, o, Request{Kind: "locate", Query: "file", MaxResults: 1}).Next
+	for _, req := range []Request{
+		{Query: "file", Cursor: "abc"}, {Query: "file", Cursor: "MCAwIDAgMCAwIGE"},
+		{Query: "fl1", Cursor: next}, {Query: "file", Path: "d1", Cursor: next},
+	} {
+		req.Kind = "locate"
+		if res, err := Run(t.Context(), o, req); tool.CodeOf(err) != tool.InvalidArguments || !strings.HasPrefix(tool.AsError(err).Next, "start again without cursor") {
+			t.Errorf("locate %q below %q with the cursor %q = %d names, %v; want an error about the cursor", req.Query, req.Path, req.Cursor, len(res.Entries), err)
+		}
+	}
 	if n := len(run(t, o, Request{Kind: "locate", Query: "**/*.txt"}).Entries); n != defaultResults {
 		t.Errorf("default page = %d; want %d", n, defaultResults)
 	}
