@@ -90,6 +90,7 @@ type Response struct {
 	TotalFiles int       `json:"total_files,omitempty"`
 	AtLeast    bool      `json:"at_least,omitempty"`
 	NextOffset int       `json:"next_offset,omitempty"`
+	Ended      string    `json:"ended,omitempty"`
 	Next       string    `json:"next,omitempty"`
 	Scanned    int       `json:"scanned"`
 	Skipped    Skipped   `json:"skipped,omitzero"`

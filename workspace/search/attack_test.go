@@ -257,7 +257,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 	o := overlay(t, dir, workspace.OverlayOptions{})
 	res := run(t, o, Request{Kind: "grep", Pattern: "needle"})
-	if !res.AtLeast || res.Total != maxDepth+1 {
+	if !res.AtLeast || res.Ended != tool.TooLarge || res.Total != maxDepth+1 {
 		t.Errorf("a deep tree = %d files, at_least %v; want %d and true", res.Total, res.AtLeast, maxDepth+1)
 	}
 }

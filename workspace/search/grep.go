@@ -105,6 +105,9 @@ func (g *grep) file(ctx context.Context, t *tree, at workspace.Info, res *Respon
 		return nil, named(g.req.Path, err)
 	}
 	res.AtLeast = err != nil || sum.more
+	if err != nil {
+		res.Ended = tool.Timeout
+	}
 	if sum.tooLarge {
 		return nil, tool.PathErrorf(tool.TooLarge, g.req.Path, "too large to be searched as one text").
 			WithNext("search it without multiline")
@@ -164,7 +167,8 @@ func (g *grep) below(ctx context.Context, t *tree, dir string, res *Response) ([
 		addSkipped(&res.Skipped, w.skipped)
 		res.AtLeast = res.AtLeast || w.unsure
 	}
-	res.AtLeast = res.AtLeast || wk.partial()
+	res.Ended = wk.ended()
+	res.AtLeast = res.AtLeast || res.Ended != ""
 	return hits, nil
 }
 

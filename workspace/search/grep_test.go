@@ -410,7 +410,7 @@ func TestGrepDeadlineAndCancel(t *testing.T) {
 	defer cancel()
 	for _, req := range []Request{{Kind: "grep", Pattern: "needle"}, {Kind: "locate", Query: "f"}, {Kind: "locate", Query: "**/f"}} {
 		res, err := Run(over, o, req)
-		if req.Path = "."; tool.CodeOf(err) != tool.Timeout && (err != nil || !res.AtLeast) {
+		if req.Path = "."; tool.CodeOf(err) != tool.Timeout && (err != nil || !res.AtLeast || res.Ended != tool.Timeout) {
 			t.Errorf("%s after the deadline = %+v, %v; want at_least", req.Kind, res, err)
 		}
 	}
@@ -435,7 +435,7 @@ func TestGrepDeadlineAndCancel(t *testing.T) {
 	}
 	var res Response
 	hits, err := g.below(late, newTree(late, o), ".", &res)
-	if err != nil || !res.AtLeast || len(hits) < 5 || len(hits) > 10 {
+	if err != nil || !res.AtLeast || res.Ended != tool.Timeout || len(hits) < 5 || len(hits) > 10 {
 		t.Errorf("a search cut short = %d files, %+v, %v; want some of the first ten and at_least", len(hits), res, err)
 	}
 }

@@ -98,7 +98,8 @@ func runLocate(ctx context.Context, o *workspace.Overlay, req Request) (Response
 	}
 	l.named(t, top)
 	res.Total = top.total
-	res.AtLeast = wk.partial()
+	res.Ended = wk.ended()
+	res.AtLeast = res.Ended != ""
 	page := top.sorted()
 	if len(page) > l.limit {
 		page = page[:l.limit]

@@ -1,6 +1,9 @@
 package search
 
-import "github.com/wasmtools/wasmtools/workspace"
+import (
+	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
+)
 
 // Request asks for one search. It is also the JSON that guests send.
 type Request struct {
@@ -32,6 +35,7 @@ type Response struct {
 	Total      int               `json:"total"`             // matching lines (content), matches (count), files, or names found
 	TotalFiles int               `json:"total_files,omitempty"`
 	AtLeast    bool              `json:"at_least,omitempty"`    // Total is a lower bound: a limit or the deadline ended the walk
+	Ended      tool.Code         `json:"ended,omitempty"`       // with AtLeast: timeout, or too_large if the tree has too many names or is too deep
 	NextOffset int               `json:"next_offset,omitempty"` // grep: Offset of the next page
 	Next       string            `json:"next,omitempty"`        // locate: Cursor of the next page
 	Scanned    int               `json:"scanned"`               // files looked into

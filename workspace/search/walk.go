@@ -112,8 +112,16 @@ func await(wg *sync.WaitGroup, report func(int64), seen *atomic.Int64) {
 	}
 }
 
-// partial reports whether something was not seen.
-func (wk *walker) partial() bool { return wk.over() || wk.deep.Load() }
+// ended is why something was not seen, "" if everything was.
+func (wk *walker) ended() tool.Code {
+	switch {
+	case wk.ctx.Err() != nil:
+		return tool.Timeout
+	case wk.full.Load(), wk.deep.Load():
+		return tool.TooLarge
+	}
+	return ""
+}
 
 // over reports whether the walk has to end.
 func (wk *walker) over() bool { return wk.full.Load() || wk.ctx.Err() != nil }
