@@ -116,6 +116,7 @@ func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (ch Chang
 		ch, err = o.record(pl, out, old)
 		ch.Replacements = len(spans)
 		ch.Lines = spanLines(out, spans)
+		ch.CRLF = slices.ContainsFunc(spans, func(s span) bool { return s.crlf })
 		return err
 	})
 	return ch, err

@@ -26,6 +26,7 @@ var bom = []byte("\xef\xbb\xbf")
 type span struct {
 	start, end int
 	text       []byte
+	crlf       bool // LF of the new text became CRLF in text
 	edit       int
 }
 
@@ -102,9 +103,11 @@ func wideEncoding(src []byte) string {
 // matcher finds texts in one file.
 //
 // Line ends are the one thing in which a text need not equal the file: whoever
-// read the file did not see whether a line ends in LF or CRLF. So an LF or CRLF
-// in the text matches either in the file, and the line ends of the new text
-// become those of the place that it goes to.
+// read the file did not see whether a line ends in LF or CRLF. So an LF in the
+// text matches either in the file, and where it met a CRLF, or the text has no
+// line end that could tell, LF in the new text become the line ends of the place.
+// Whoever writes CRLF knows: such a text matches to the byte. A text with line
+// ends that matches to the byte is replaced by the new text to the byte.
 type matcher struct {
 	src   []byte
 	start int // after a byte order mark, which is no part of the text
@@ -176,7 +179,9 @@ func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
 				WithNext("leave the file, or convert it in a terminal")
 		}
 		err := fail(tool.NoMatch, "does not occur")
-		m.suggest(err, old)
+		if !m.suggestLineEnds(err, which, old) {
+			m.suggest(err, old)
+		}
 		return nil, err
 	case len(at) > 1 && !e.All:
 		err := fail(tool.NotUnique, "occurs %s", "")
@@ -187,7 +192,8 @@ func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
 	}
 	spans := make([]span, len(at))
 	for i, r := range at {
-		spans[i] = span{start: r.start, end: r.end, text: m.fit(text, old, r), edit: index}
+		fitted, crlf := m.fit(text, old, r)
+		spans[i] = span{start: r.start, end: r.end, text: fitted, crlf: crlf, edit: index}
 	}
 	return spans, nil
 }
@@ -198,20 +204,18 @@ type region struct{ start, end int }
 // occurrences lists where old occurs, up to limit, from left to right; with
 // overlap also those that begin inside another.
 func (m *matcher) occurrences(old []byte, limit int, overlap bool) []region {
-	norm := old
-	if bytes.Contains(old, []byte("\r\n")) {
-		norm = bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n"))
-	}
 	var out []region
 	switch {
-	case m.crlf > 0 && bytes.HasSuffix(norm, []byte("\r")):
-		out = m.mixed(norm, limit, overlap) // the others could end inside a CRLF
-	case m.crlf == 0 || !bytes.Contains(norm, []byte("\n")):
-		out = m.plain(norm, limit, overlap)
+	case bytes.Contains(old, []byte("\r\n")):
+		// It says itself how its lines end.
+	case m.crlf > 0 && bytes.HasSuffix(old, []byte("\r")):
+		out = m.mixed(old, limit, overlap) // the others could end inside a CRLF
+	case m.crlf == 0 || !bytes.Contains(old, []byte("\n")):
+		out = m.plain(old, limit, overlap)
 	case m.lf == 0:
-		out = m.plain(bytes.ReplaceAll(norm, []byte("\n"), []byte("\r\n")), limit, overlap)
+		out = m.plain(bytes.ReplaceAll(old, []byte("\n"), []byte("\r\n")), limit, overlap)
 	default:
-		out = m.mixed(norm, limit, overlap)
+		out = m.mixed(old, limit, overlap)
 	}
 	if len(out) == 0 && len(old) > 0 {
 		// What line ends cannot explain may still be there to the byte.
@@ -288,21 +292,15 @@ func (m *matcher) back(end, n int) int {
 	return i
 }
 
-// fit gives the new text the line ends of the place it goes to.
-func (m *matcher) fit(text, old string, r region) []byte {
-	if !strings.Contains(text, "\n") {
-		return []byte(text)
+// fit gives the text that goes to r, and whether LF in it became CRLF.
+func (m *matcher) fit(text, old string, r region) (fitted []byte, crlf bool) {
+	fitted = []byte(text)
+	told := strings.Contains(old, "\n") && string(m.src[r.start:r.end]) == old
+	if told || !strings.Contains(text, "\n") || m.ending(r) != "\r\n" {
+		return fitted, false
 	}
-	exact := string(m.src[r.start:r.end]) == old
-	switch m.ending(r) {
-	case "\r\n":
-		return []byte(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n"))
-	case "\n":
-		if !exact {
-			return []byte(strings.ReplaceAll(text, "\r\n", "\n"))
-		}
-	}
-	return []byte(text)
+	fitted = []byte(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n"))
+	return fitted, len(fitted) > len(text)
 }
 
 // ending is how lines end at a match: in it, else after it, else before it.
@@ -328,6 +326,23 @@ func (m *matcher) ending(r region) string {
 		return kind(r.end + i)
 	}
 	return kind(bytes.LastIndexByte(m.src[:r.start], '\n'))
+}
+
+// suggestLineEnds completes err if old occurs but for CRLF that are LF in the
+// file, and reports whether it does.
+func (m *matcher) suggestLineEnds(err *tool.Error, which, old string) bool {
+	lf := strings.ReplaceAll(old, "\r\n", "\n")
+	if lf == old {
+		return false
+	}
+	at := m.occurrences([]byte(lf), 1, true)
+	if len(at) == 0 {
+		return false
+	}
+	first, last := m.line(at[0].start), m.line(max(at[0].start, at[0].end-1))
+	err.Text = which + " does not occur with CRLF line ends"
+	err.Next = fmt.Sprintf("lines %d-%d have this text with other line ends; give old with LF, which matches both kinds", first, last)
+	return true
 }
 
 // line is the 1-based number of the line that an offset lies in, in the counting

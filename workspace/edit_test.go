@@ -35,7 +35,15 @@ func TestEdit(t *testing.T) {
 		{"LF text in a CRLF file", "a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n", ""},
 		{"one line becomes two in a CRLF file", "a\r\nb\r\n", "b", "b\nc", "a\r\nb\r\nc\r\n", ""},
 		{"CRLF text in a CRLF file", "a\r\nb\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\n", ""},
-		{"CRLF text in an LF file", "a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n", ""},
+		{"CRLF text in an LF file", "a\nb\n", "a\r\nb", "x\r\ny", "", tool.NoMatch},
+		{"CRLF text in a mixed file, LF place", "a\nb\nc\r\n", "a\r\nb", "x", "", tool.NoMatch},
+		{"CRLF text in a mixed file, both places", "a\r\nb\r\nx\na\nb\n", "a\r\nb", "c", "c\r\nx\na\nb\n", ""},
+		{"CRLF matched to the byte becomes LF", "a\r\nb\r\n", "a\r\nb\r\n", "a\nb\n", "a\nb\n", ""},
+		{"LF matched to the byte becomes CRLF", "a\nb\n", "a\nb\n", "a\r\nb\r\n", "a\r\nb\r\n", ""},
+		{"mixed file, LF matched to the byte", "a\r\nb\nc\nd\r\n", "b\nc", "x\r\ny\nz", "a\r\nx\r\ny\nz\nd\r\n", ""},
+		{"LF text in a CRLF file, new with both", "a\r\nb\r\n", "a\nb", "x\r\ny\nz", "x\r\ny\r\nz\r\n", ""},
+		{"LF text that removes a CRLF", "a\r\nb\r\n", "\nb", "", "a\r\n", ""},
+		{"LF text in a CRLF file, no change", "a\r\nb\r\n", "a\nb", "a\nb", "", tool.NoChange},
 		{"begins with a line end", "9\r\n10\r\n11\r\n", "\n10\n", "\nE\n", "9\r\nE\r\n11\r\n", ""},
 		{"begins with a line end, no other", "9\r\n10\r\n", "\n10", "\nE", "9\r\nE\r\n", ""},
 		{"mixed file, CRLF place", "a\nb\r\nc\r\nd\n", "b\nc", "x\ny", "a\nx\r\ny\r\nd\n", ""},
@@ -156,10 +164,12 @@ func TestEditErrorsTellLines(t *testing.T) {
 }
 
 // slowMatches is the twin of matcher.occurrences: it tries every start and
-// compares character by character, with CRLF as one character that equals LF.
+// compares character by character, with CRLF as one character that equals LF,
+// unless the text has a CRLF itself.
 func slowMatches(src, old []byte) []region {
+	told := bytes.Contains(old, []byte("\r\n"))
 	next := func(p []byte, i int) (byte, int) {
-		if p[i] == '\r' && i+1 < len(p) && p[i+1] == '\n' {
+		if !told && p[i] == '\r' && i+1 < len(p) && p[i+1] == '\n' {
 			return '\n', i + 2
 		}
 		return p[i], i + 1
@@ -170,7 +180,7 @@ func slowMatches(src, old []byte) []region {
 		start = 3
 	}
 	for i := start; i < len(src); i++ {
-		if i > start && src[i] == '\n' && src[i-1] == '\r' {
+		if !told && i > start && src[i] == '\n' && src[i-1] == '\r' {
 			continue
 		}
 		a, b := i, 0

@@ -93,6 +93,7 @@ type Change struct {
 	SHA256       string      `json:"sha256,omitempty"` // of the content after, hexadecimal
 	Replacements int         `json:"replacements,omitempty"`
 	Lines        []LineRange `json:"lines,omitempty"`   // of the replaced spans, in the new file
+	CRLF         bool        `json:"crlf,omitempty"`    // LF in a new text became CRLF, as the lines at its place end
 	Removed      int         `json:"removed,omitempty"` // names removed
 }
 

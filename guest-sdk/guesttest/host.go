@@ -388,7 +388,7 @@ func (a abi) Edit(asked string, edits []byte) int64 {
 	}
 	f.Data = []byte(data)
 	full := change(name, f.Data)
-	full.Replacements, full.Lines = c.Replacements, c.Lines
+	full.Replacements, full.Lines, full.CRLF = c.Replacements, c.Lines, c.CRLF
 	return a.answer(full)
 }
 
@@ -396,13 +396,16 @@ func applyEdits(asked, text string, edits []Edit) (string, Change, error) {
 	type span struct {
 		start, end int
 		with       string
+		crlf       bool
 	}
 	var spans []span
 	for _, e := range edits {
-		if strings.Contains(text, "\r\n") && !strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\n") {
+		crlf := false
+		if strings.Contains(text, "\r\n") && !strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\n") && !strings.Contains(e.Old, "\r\n") {
 			lf := strings.NewReplacer("\r\n", "\n")
-			crlf := strings.NewReplacer("\n", "\r\n")
-			e.Old, e.New = crlf.Replace(lf.Replace(e.Old)), crlf.Replace(lf.Replace(e.New))
+			ends := strings.NewReplacer("\n", "\r\n")
+			with := ends.Replace(lf.Replace(e.New))
+			e.Old, e.New, crlf = ends.Replace(e.Old), with, len(with) > len(e.New)
 		}
 		if e.Old == "" {
 			return "", Change{}, guest.FailPath(guest.InvalidArguments, asked, "old is empty")
@@ -431,7 +434,7 @@ func applyEdits(asked, text string, edits []Edit) (string, Change, error) {
 				With(guest.F("lines", lines))
 		}
 		for _, i := range at {
-			spans = append(spans, span{i, i + len(e.Old), e.New})
+			spans = append(spans, span{i, i + len(e.Old), e.New, crlf})
 		}
 	}
 	sort.Slice(spans, func(i, j int) bool { return spans[i].start < spans[j].start })
@@ -447,6 +450,7 @@ func applyEdits(asked, text string, edits []Edit) (string, Change, error) {
 		out.WriteString(s.with)
 		c.Lines = append(c.Lines, LineRange{first, first + strings.Count(strings.TrimSuffix(s.with, "\n"), "\n")})
 		c.Replacements++
+		c.CRLF = c.CRLF || s.crlf
 		last = s.end
 	}
 	out.WriteString(text[last:])

@@ -57,6 +57,7 @@ type Change struct {
 	Replacements int         `json:"replacements,omitempty"`
 	Lines        []LineRange `json:"lines,omitempty"`
 	Removed      int         `json:"removed,omitempty"`
+	CRLF         bool        `json:"crlf,omitempty"`
 }
 
 type LineRange struct {
@@ -89,8 +90,8 @@ type Response struct {
 	Total      int       `json:"total"`
 	TotalFiles int       `json:"total_files,omitempty"`
 	AtLeast    bool      `json:"at_least,omitempty"`
-	NextOffset int       `json:"next_offset,omitempty"`
 	Ended      string    `json:"ended,omitempty"`
+	NextOffset int       `json:"next_offset,omitempty"`
 	Next       string    `json:"next,omitempty"`
 	Scanned    int       `json:"scanned"`
 	Skipped    Skipped   `json:"skipped,omitzero"`
