@@ -11,6 +11,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/wasmtools/wasmtools/internal/wasmasm"
+	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/testdata/hostile"
 )
 
@@ -77,11 +79,54 @@ func TestCacheKeepsCompiledForms(t *testing.T) {
 		t.Error("the second process compiled again")
 	}
 	// Another manifest is another module with the same code.
-	if !first.use(t, hostile.WithLimits(hostile.Good(), "")) {
+	quick, err := manifest.Extract(hostile.Good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := manifest.Embed(hostile.Good(), bytes.Replace(quick, []byte("Attacks."), []byte("Helps."), 1))
+	if err != nil || bytes.Equal(other, hostile.Good()) {
+		t.Fatal("the manifest is the same", err)
+	}
+	if !first.use(t, other) {
 		t.Error("the same code with another manifest compiled again")
 	}
 	if left, _ := os.ReadDir(filepath.Join(state, "compile", "scratch")); len(left) != 0 {
 		t.Errorf("%d scratch folders are left", len(left))
+	}
+}
+
+// TestCacheIsOfOneStart: a module finds nothing that was made of the same code
+// under limits in which it could not be started or warmed up. What calls begin
+// with, and so what they cost, would else depend on who came first.
+func TestCacheIsOfOneStart(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	const size = 2 << 10
+	answer := bytes.Replace([]byte(hostile.Answer), []byte("ok"), bytes.Repeat([]byte("a"), size), 1)
+	wordy := func(limits string) []byte {
+		m := &wasmasm.Module{
+			Memory: &wasmasm.Limits{Min: 1, Max: -1},
+			Data:   []wasmasm.Data{{Offset: hostile.AnswerAt, Bytes: answer}},
+			Funcs: []wasmasm.Func{
+				{Type: wasmasm.FuncType{Params: []byte{wasmasm.I32}, Results: []byte{wasmasm.I32}}, Body: wasmasm.Code{}.I32Const(32 << 10), Export: "wt_alloc"},
+				{Type: wasmasm.FuncType{Params: []byte{wasmasm.I32, wasmasm.I32}, Results: []byte{wasmasm.I64}},
+					Body: wasmasm.Code{}.Packed(hostile.AnswerAt, uint32(len(answer))), Export: "wt_call"},
+			},
+			Customs: []wasmasm.Custom{{Name: manifest.Section, Data: hostile.Manifest(limits)}},
+		}
+		return m.Encode()
+	}
+	for _, c := range []struct {
+		limits string
+		warm   bool
+	}{{`"output_kib":1`, false}, {"", true}, {`"output_kib":1`, false}} {
+		e := newCached(t, dir, state)
+		m := load(t, e.Engine, wordy(c.limits)).(*module)
+		if err := m.Prepare(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if d := m.build.program.form.Decision; d.WarmedUp != c.warm {
+			t.Errorf("with {%s} warmed up: %v; want %v (%s)", c.limits, d.WarmedUp, c.warm, d)
+		}
 	}
 }
 

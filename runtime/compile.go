@@ -229,19 +229,23 @@ func clip(s string) string {
 	return s
 }
 
-// cacheKey names the compiled form of a module by everything that shapes it.
-// What the processor can do is part of the engine's own name for it.
+// cacheKey names the compiled form of a module by everything that shapes it: the
+// limits are those under which it is started and warmed up. What the processor
+// can do is part of the engine's own name for it.
 func cacheKey(m *module, freeze bool) string {
-	// What a stranger's module says about itself is not compiled; of one of ours
-	// the identity is known without reading it.
-	code := m.digest
-	if !m.trusted {
-		code = tool.DigestOf(m.given())
-	}
 	h := sha256.New()
-	fmt.Fprintf(h, "wasmtools compiled form %d\n%s\n%s/%s\nv2\n%+v\nfreeze %t within %d\n%s\n",
-		formVersion, engineVersion(), goruntime.GOOS, goruntime.GOARCH, plan(), freeze, m.limits.MemoryBytes, code)
+	fmt.Fprintf(h, "wasmtools compiled form %d\n%s\n%s/%s\nv2\n%+v\nfreeze %t within %+v and %s\n%s\n",
+		formVersion, engineVersion(), goruntime.GOOS, goruntime.GOARCH, plan(), freeze, m.limits.Limits, m.limits.Time, m.codeDigest())
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// codeDigest names what is compiled. What a stranger's module says about itself
+// is not; of one of ours the identity is known without reading it.
+func (m *module) codeDigest() tool.Digest {
+	if m.trusted {
+		return m.digest
+	}
+	return tool.DigestOf(m.given())
 }
 
 // engineVersion is the version of wazero that this program was built with.

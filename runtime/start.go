@@ -131,7 +131,7 @@ type starting struct {
 // run initialises an instance and, if warm, has it answer a request, with no
 // grant, no workspace and no sink. What it then is, is the snapshot.
 func (g *starting) run(ctx context.Context, warm bool) (_ *snapshot, err error) {
-	l := &lease{call: &hostfuncs.Call{}, term: newTerm(ctx, g.engine, min(startTime, slowness*g.module.limits.Time), time.Time{}), outset: g.engine.newOutset(g.module.digest)}
+	l := &lease{call: &hostfuncs.Call{}, term: newTerm(ctx, g.engine, min(startTime, slowness*g.module.limits.Time), time.Time{}), outset: g.engine.newOutset(g.module.codeDigest())}
 	defer func() { l.term.end() }()
 	g.module.limit(l.call)
 	limit := min(uint64(l.call.Limits.MemoryBytes), g.form.MaxBytes)
