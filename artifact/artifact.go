@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -86,8 +87,16 @@ type Store struct {
 	counted  int64 // bytes that are stored, as far as is known
 }
 
+// Dir is the folder of the artifacts of the workspace at realPath, below the
+// folder that holds wasmtools' state.
+func Dir(stateDir, realPath string) string {
+	sum := sha256.Sum256([]byte(realPath))
+	return filepath.Join(stateDir, "artifacts", hex.EncodeToString(sum[:16]))
+}
+
 // Open gives the store in dir, which is made with mode 0700 when something is
-// stored. Use one folder a workspace.
+// stored; until then nothing is touched. Use one folder a workspace. What
+// processes left that were killed is cleared away at the first artifact.
 func Open(dir string, o Options) *Store {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = MaxBytes
@@ -138,6 +147,9 @@ func (s *Store) Put(scope Scope, about tool.ArtifactInfo, r io.Reader) (tool.Art
 		f.Close()
 		_ = root.Remove(tmp) // gone already if it was given its name
 	}()
+	if err := hold(f); err != nil {
+		return tool.ArtifactRef{}, unavailable(err)
+	}
 	info := Info{
 		Handle: strings.ToLower(rand.Text()), Session: scope.Session, Call: cut(scope.Call), Tool: cut(scope.Tool),
 		Title: cut(about.Title), MIMEType: cut(about.MIMEType), Created: time.Now().UTC(),
@@ -182,9 +194,15 @@ func cut(s string) string {
 
 // object is where content stands. Its name is its digest, so equal content is
 // stored once, and replacing it by itself changes nothing.
-func (*Store) object(d tool.Digest) string {
-	return path.Join(objects, strings.TrimPrefix(string(d), "sha256:"))
-}
+func (*Store) object(d tool.Digest) string { return path.Join(objects, objectName(d)) }
+
+func objectName(d tool.Digest) string { return strings.TrimPrefix(string(d), "sha256:") }
+
+// Contents is the folder in which the files of opened artifacts stand, each
+// under its [File.Name], for readers that take a folder and a name. They open
+// the file anew: whether it was the one that was verified shows if Open, asked
+// again afterwards, still gives the artifact.
+func (s *Store) Contents() string { return filepath.Join(s.dir, objects) }
 
 // make opens the folder, and makes it if it is not there.
 func (s *Store) make() (*os.Root, error) {
@@ -196,7 +214,7 @@ func (s *Store) make() (*os.Root, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(s.dir)
+	root, err := openRoot(s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -210,12 +228,49 @@ func (s *Store) make() (*os.Root, error) {
 	return root, nil
 }
 
+// openRoot opens the folder if it is one that nobody else can have filled.
+func openRoot(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := os.Lstat(dir)
+	if err == nil && !fi.IsDir() {
+		err = errors.New("the folder of the artifacts is a link")
+	}
+	for _, d := range []string{".", objects, handles} {
+		if err == nil {
+			err = checkDir(root, d)
+		}
+		if d != "." && errors.Is(err, fs.ErrNotExist) {
+			err = nil // it is made in this moment
+		}
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// checkDir refuses what is no directory, or one that others may touch.
+func checkDir(root *os.Root, name string) error {
+	fi, err := root.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !fi.IsDir():
+		return fmt.Errorf("%s of the folder of the artifacts is no directory", name)
+	}
+	return checkPrivate(fi)
+}
+
 // there opens the folder if it is there.
 func (s *Store) there() (*os.Root, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root == nil {
-		root, err := os.OpenRoot(s.dir)
+		root, err := openRoot(s.dir)
 		if err != nil {
 			return nil, err
 		}
@@ -243,6 +298,9 @@ type File struct {
 }
 
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.f.ReadAt(p, off) }
+
+// Name is that of the file in [Store.Contents].
+func (f *File) Name() string { return objectName(f.Digest) }
 
 // Size is the number of bytes that are stored.
 func (f *File) Size() int64 { return f.Info.Bytes }
@@ -315,21 +373,31 @@ func (s *Store) verify(name string, f *os.File, info Info) error {
 // Find is what is known of an artifact of the session.
 func (s *Store) Find(session, handle string) (Info, error) { return s.find(session, handle) }
 
-func (s *Store) find(session, handle string) (Info, error) {
-	none := tool.Errorf(tool.NotFound, "no artifact of this session has this handle").
+// NotFound is the answer to a handle that was not given to a session, whether it
+// exists or not.
+func NotFound() *tool.Error {
+	return tool.Errorf(tool.NotFound, "no artifact of this session has this handle").
 		WithNext("use the handle that a receipt gave in this session")
+}
+
+func (s *Store) find(session, handle string) (Info, error) {
+	info, err := s.FindAny(handle)
+	if err != nil || info.Session != session {
+		return Info{}, NotFound().Because(err)
+	}
+	return info, nil
+}
+
+// FindAny is Find whatever session the artifact belongs to. It is for a person.
+func (s *Store) FindAny(handle string) (Info, error) {
 	if !ValidHandle(handle) {
-		return Info{}, none
+		return Info{}, fs.ErrNotExist
 	}
 	root, err := s.there()
 	if err != nil {
-		return Info{}, none.Because(err)
+		return Info{}, err
 	}
-	info, err := readInfo(root, handle)
-	if err != nil || info.Session != session {
-		return Info{}, none.Because(err)
-	}
-	return info, nil
+	return readInfo(root, handle)
 }
 
 func readInfo(root *os.Root, handle string) (Info, error) {

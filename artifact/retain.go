@@ -12,8 +12,8 @@ import (
 	"github.com/wasmtools/wasmtools/tool"
 )
 
-// stale is the age at which a temporary file belongs to nobody any more: none
-// is open for longer than a call.
+// stale is the age at which a temporary file belongs to nobody any more, also
+// where files cannot be locked: none is open for longer than a call.
 const stale = 24 * time.Hour
 
 // young is the age below which content stays although the one handle that named
@@ -28,6 +28,32 @@ type Retention struct {
 	// now removes content that is young as well. Another process that stores the
 	// very same bytes in this moment then loses them, and its handle says so.
 	now bool
+}
+
+// Plan is what Prune would remove.
+func (s *Store) Plan(r Retention, now time.Time) ([]Info, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []Info
+	choose(all, r, now, func(i *Info, why string) {
+		i.Removed, i.Gone = why, now.UTC()
+		chosen = append(chosen, *i)
+	})
+	return chosen, nil
+}
+
+// choose calls remove for what r lets go.
+func choose(all []Info, r Retention, now time.Time, remove func(*Info, string)) {
+	for i := range all {
+		if a := &all[i]; a.Removed == "" && r.MaxAge > 0 && now.Sub(a.Created) > r.MaxAge {
+			remove(a, fmt.Sprintf("it was older than %s", r.MaxAge))
+		}
+	}
+	if r.MaxBytes != 0 {
+		makeRoom(all, r.MaxBytes, remove)
+	}
 }
 
 // Prune removes content by age, and then the oldest until the rest fits. What
@@ -59,22 +85,22 @@ func prune(root *os.Root, r Retention, now time.Time) ([]Info, error) {
 		}
 		removed = append(removed, *i)
 	}
-	for i := range all {
-		a := &all[i]
-		switch {
-		case a.Removed != "" && r.MaxAge > 0 && now.Sub(a.Gone) > r.MaxAge:
-			if err := root.Remove(path.Join(handles, a.Handle)); err != nil {
-				errs = append(errs, err)
-			}
-		case a.Removed == "" && r.MaxAge > 0 && now.Sub(a.Created) > r.MaxAge:
-			remove(a, fmt.Sprintf("it was older than %s", r.MaxAge))
+	for _, a := range all {
+		if a.Removed != "" && r.MaxAge > 0 && now.Sub(a.Gone) > r.MaxAge {
+			errs = append(errs, gone(root.Remove(path.Join(handles, a.Handle))))
 		}
 	}
-	if r.MaxBytes != 0 {
-		makeRoom(all, r.MaxBytes, remove)
-	}
+	choose(all, r, now, remove)
 	errs = append(errs, forget(root, all), sweep(root, all, now, r.now))
 	return removed, errors.Join(errs...)
+}
+
+// gone passes over that another process removed it first.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // makeRoom removes the oldest content until the rest takes at most max bytes.
@@ -113,9 +139,7 @@ func forget(root *os.Root, all []Info) error {
 	for _, i := range all {
 		if i.Removed != "" && n > maxTombstones {
 			n--
-			if err := root.Remove(path.Join(handles, i.Handle)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
+			errs = append(errs, gone(root.Remove(path.Join(handles, i.Handle))))
 		}
 	}
 	return errors.Join(errs...)
@@ -168,14 +192,25 @@ func sweep(root *os.Root, all []Info, now time.Time, atOnce bool) error {
 			if err != nil {
 				continue // somebody else removed it
 			}
-			if age := now.Sub(fi.ModTime()); age > stale || (age > young || atOnce) && !tmp && removed[n] {
-				if err := root.Remove(path.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					errs = append(errs, err)
-				}
+			age := now.Sub(fi.ModTime())
+			if age > stale || (age > young || atOnce) && !tmp && removed[n] || age > young && tmp && abandoned(root, path.Join(dir, n)) {
+				errs = append(errs, gone(root.Remove(path.Join(dir, n))))
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// abandoned reports whether the process that wrote a temporary file has ended:
+// nobody holds its lock.
+func abandoned(root *os.Root, name string) bool {
+	f, err := root.OpenFile(name, os.O_RDWR|openFlags, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	return err == nil && fi.Mode().IsRegular() && unheld(f)
 }
 
 // room lets the oldest content make room for n more bytes. What is there is
@@ -187,6 +222,11 @@ func (s *Store) room(root *os.Root, n int64) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.puts == 0 {
+		// What is left of others may be in the way of nobody; it is no reason to
+		// refuse an artifact.
+		_, _ = prune(root, Retention{}, time.Now())
+	}
 	if s.puts%recount == 0 || s.counted+n > s.opts.MaxStored {
 		all, err := list(root)
 		if err != nil {
