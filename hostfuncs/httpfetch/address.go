@@ -68,18 +68,24 @@ var special = []struct {
 
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
+// plain gives the IPv4 address that an IPv6 one stands for, or the address itself.
+func plain(a netip.Addr) netip.Addr {
+	a = a.Unmap()
+	if nat64.Contains(a) {
+		b := a.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a
+}
+
 // classify tells what kind of place a is. IPv6 forms that stand for an IPv4
 // address are judged by that address, or refused where it cannot be told.
 func classify(a netip.Addr) class {
 	if !a.IsValid() || a.Zone() != "" {
 		return never
 	}
-	a = a.Unmap()
-	if a.Is6() {
+	if a = plain(a); a.Is6() {
 		b := a.As16()
-		if nat64.Contains(a) {
-			return classify(netip.AddrFrom4([4]byte(b[12:])))
-		}
 		// ISATAP: the interface identifier hides an IPv4 address.
 		if b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
 			return never

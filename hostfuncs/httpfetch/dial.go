@@ -60,7 +60,7 @@ func (x *exchange) addresses(ctx context.Context, t target, d decision) ([]netip
 	for _, a := range answers {
 		a = a.Unmap()
 		c := classify(a)
-		if c == public && slices.Contains(own, a) {
+		if c == public && slices.Contains(own, plain(a)) {
 			c = loopback
 		}
 		if !d.permits(c, t.literal.IsValid()) {

@@ -251,6 +251,14 @@ func TestOwnAddressCountsAsLoopback(t *testing.T) {
 	w.opts.LocalAddresses = func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil }
 	_, err := w.do(g, Request{URL: "http://me.example.com"})
 	wantCode(t, "Do", err, tool.GrantMissing, "loopback")
+	w.name("gateway.example.com", "64:ff9b::93.184.216.34")
+	w.serve("[64:ff9b::93.184.216.34]:80", text("the same by a gateway"))
+	_, err = w.do(hosts("gateway.example.com"), Request{URL: "http://gateway.example.com"})
+	wantCode(t, "Do by a gateway", err, tool.GrantMissing, "loopback")
+	w.opts.LocalAddresses = func() ([]netip.Addr, error) { return nil, nil }
+	if _, err := w.do(hosts("gateway.example.com"), Request{URL: "http://gateway.example.com"}); err != nil {
+		t.Fatalf("control: %v", err)
+	}
 	w.opts.LocalAddresses = func() ([]netip.Addr, error) { return nil, fmt.Errorf("no list") }
 	_, err = w.do(g, Request{URL: "http://me.example.com"})
 	wantCode(t, "Do without the list", err, tool.Internal)
@@ -451,5 +459,47 @@ func TestFalseURLs(t *testing.T) {
 	}
 	if u, err := url.Parse(got.FinalURL); err != nil || u.Host != "api.example.com" {
 		t.Errorf("FinalURL = %q, %v", got.FinalURL, err)
+	}
+}
+
+// TestQueryStaysInItsLine: what is behind a blank in the request's line is for a
+// server the protocol, or nothing it should see. The control is a plain client,
+// which sends a query as it was given.
+func TestQueryStaysInItsLine(t *testing.T) {
+	w := newWorld(t)
+	w.name("api.example.com", "93.184.216.34")
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	w.servers[netip.MustParseAddrPort("93.184.216.34:80")] = server.Addr().String()
+	lines := make(chan string, 1)
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				return
+			}
+			line, _ := newReader(c).ReadString('\n')
+			lines <- strings.TrimSpace(line)
+			fmt.Fprint(c, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+			c.Close()
+		}
+	}()
+	const raw = "http://api.example.com/a?b HTTP/1.0\u00a0c"
+	resp, err := w.plain().Get(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got := <-lines; !strings.HasPrefix(got, "GET /a?b HTTP/1.0\u00a0c HTTP") {
+		t.Fatalf("control: a plain client sends %q", got)
+	}
+	if _, err := w.do(hosts("api.example.com"), Request{URL: raw}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-lines, "GET /a?b%20HTTP/1.0%C2%A0c HTTP/1.1"; got != want {
+		t.Errorf("sent %q, want %q", got, want)
 	}
 }

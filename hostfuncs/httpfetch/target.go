@@ -1,6 +1,7 @@
 package httpfetch
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -81,7 +82,22 @@ func newTarget(in *url.URL) (target, error) {
 	}
 	u.Host = hostPort(host, literal, t.port, t.defaultPort())
 	u.Fragment, u.RawFragment = "", ""
+	u.RawQuery = escapeQuery(u.RawQuery)
 	return t, nil
+}
+
+// escapeQuery escapes what ends a URL for whoever reads the line that it is sent
+// in: the parser lets a query pass as it is.
+func escapeQuery(q string) string {
+	var b strings.Builder
+	for i := range len(q) {
+		if c := q[i]; c <= ' ' || c >= 0x7f {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // hostPort writes host and port as they stand in a URL and in the Host header.
