@@ -123,8 +123,13 @@ type dir struct {
 	cursor string
 	begun  bool
 	held   []sys.Dirent
+	cost   uint64 // of the names that were read; the engine keeps them too
 	closed bool
 }
+
+// nameCost is what a name costs the host beside its bytes, here and in the
+// engine.
+const nameCost = 96
 
 // Dev implements sys.File.
 func (d *dir) Dev() (uint64, sys.Errno) { return 1, 0 }
@@ -149,7 +154,14 @@ func (d *dir) Seek(off position, whence int) (int64, sys.Errno) {
 		return 0, sys.EINVAL
 	}
 	d.cursor, d.begun, d.held = "", false, nil
+	d.give()
 	return 0, 0
+}
+
+// give takes the names that were read off the call's memory.
+func (d *dir) give() {
+	d.tree.host.Memory.Give(d.cost)
+	d.cost = 0
 }
 
 // Readdir implements sys.File. Fewer names than n mean the end.
@@ -165,6 +177,14 @@ func (d *dir) Readdir(n int) ([]sys.Dirent, sys.Errno) {
 		if errno != 0 {
 			return nil, errno
 		}
+		cost := uint64(0)
+		for _, e := range names {
+			cost += uint64(len(e.Name)) + nameCost
+		}
+		if !d.tree.host.Memory.Take(cost) {
+			return nil, sys.EIO
+		}
+		d.cost += cost
 		d.begun, d.cursor = true, next
 		d.held = append(d.held, names...)
 	}
@@ -192,6 +212,7 @@ func (d *dir) Close() sys.Errno {
 	if !d.closed {
 		d.closed = true
 		d.tree.open--
+		d.give()
 	}
 	return 0
 }

@@ -38,6 +38,9 @@ func (m *Memory) Take(n uint64) bool {
 	return true
 }
 
+// Give takes back what was taken.
+func (m *Memory) Give(n uint64) { m.used -= n }
+
 // Allocate implements the engine's allocator, once for each memory.
 func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
 	mem, err := linmem.New(m.limit, nil)
