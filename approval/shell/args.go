@@ -19,6 +19,16 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		st = j.values(c, p, m, st)
 		c.st = st
 	}
+	if p != nil && prog.entry.Special == "python" {
+		j.pythonArgs(c, p)
+	}
+	if p != nil && p.prog.argfiles() {
+		for i, f := range c.fields[1:] {
+			if slices.ContainsFunc(f.alts, func(s string) bool { return strings.HasPrefix(s, "@") }) && !m.covers(i+1, "") {
+				j.ask(nil, "%s is a file from which %s takes options", show(f.show()), show(p.title()))
+			}
+		}
+	}
 	special := prog.entry.Special
 	if p != nil && p.prog.entry.Special != "" {
 		special = p.prog.entry.Special

@@ -86,6 +86,7 @@ type entry struct {
 	Style    string   // gnu (default), posix, single, plain
 	Digits   bool     // -20 is an option
 	Inherit  bool     // options may stand after the subcommand too
+	Argfile  bool     // @file stands for the options in a file
 	Operands string
 	Without  string // options that take the first operand's place
 	Verbs    []string
@@ -243,6 +244,11 @@ func lookup(base string) *program {
 // runs reports whether the program's job is to run others, or code.
 func (p *program) runs() bool {
 	return p.entry.Shell || p.entry.Interp || p.entry.Wrapper != ""
+}
+
+// argfiles reports whether the program reads options from files.
+func (p *program) argfiles() bool {
+	return p.entry.Argfile || p.parent != nil && p.parent.argfiles()
 }
 
 // option finds an option by its spelling.
