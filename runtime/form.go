@@ -82,7 +82,7 @@ func Decide(wasm []byte) (Decision, error) {
 
 // formVersion stands for everything here that shapes a form. A change of what
 // is frozen, how, or with which host functions, gets a new number.
-const formVersion = 3
+const formVersion = 4
 
 // plan is how every module is instrumented.
 func plan() rewrite.Plan {

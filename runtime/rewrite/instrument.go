@@ -37,7 +37,7 @@ type Plan struct {
 	// Redirect gives imported functions other names.
 	Redirect map[ImportName]ImportName
 
-	TableMax uint32 // elements in a table; 0 means DefaultTableMax
+	TableMax uint32 // elements in all tables together; 0 means DefaultTableMax
 
 	// DropDebug removes the names of functions. Sections that refer to offsets
 	// in the code, such as DWARF, are removed under every plan.
@@ -92,12 +92,7 @@ func Instrument(m *Module, p Plan) (Info, error) {
 // apply does what a plan says.
 func (m *Module) apply(p Plan) Info {
 	info := Info{Functions: len(m.functions), CodeBefore: m.CodeSize()}
-	for i := range m.tables {
-		t := &m.tables[i]
-		if !t.hasMax || t.max > p.TableMax {
-			t.hasMax, t.max = true, p.TableMax
-		}
-	}
+	m.limitTables(p.TableMax)
 	for i := range m.imports {
 		imp := &m.imports[i]
 		if to, ok := p.Redirect[imp.ImportName]; ok && imp.kind == Function {
@@ -117,6 +112,28 @@ func (m *Module) apply(p Plan) Info {
 	return info
 }
 
+// limitTables lets all tables together have at most so many elements: what they
+// do not begin with is shared out among them.
+func (m *Module) limitTables(most uint32) {
+	if len(m.tables) == 0 {
+		return
+	}
+	share := (most - uint32(m.elementsAtStart())) / uint32(len(m.tables))
+	for i := range m.tables {
+		if t := &m.tables[i]; !t.hasMax || t.max > t.min+share {
+			t.hasMax, t.max = true, t.min+share
+		}
+	}
+}
+
+// elementsAtStart is how many elements all tables begin with.
+func (m *Module) elementsAtStart() (n uint64) {
+	for _, t := range m.tables {
+		n += uint64(t.min)
+	}
+	return n
+}
+
 // checkPlan refuses what cannot be instrumented before anything is changed.
 func (m *Module) checkPlan(p Plan) error {
 	for _, imp := range m.imports {
@@ -134,10 +151,8 @@ func (m *Module) checkPlan(p Plan) error {
 	if len(m.tables) > maxTables {
 		return refused("%d tables, at most %d", len(m.tables), maxTables)
 	}
-	for i, t := range m.tables {
-		if t.min > p.TableMax {
-			return refused("table %d has %d elements, at most %d", i, t.min, p.TableMax)
-		}
+	if n := m.elementsAtStart(); n > uint64(p.TableMax) {
+		return refused("the tables have %d elements, at most %d", n, p.TableMax)
 	}
 	if err := m.checkSize(); err != nil {
 		return err

@@ -260,7 +260,30 @@ func TestTablesAreLimited(t *testing.T) {
 			t.Errorf("%+v with %d: %v", c.have, c.max, err)
 		}
 	}
+	// However many there are, they have no more than that together.
 	m := only(funcType{}, code(opEnd))
+	for i := range uint32(9) {
+		m.tables = append(m.tables, table{elem: m.tables[0].elem, limits: limits{min: i, max: DefaultTableMax, hasMax: i%2 == 0}})
+	}
+	m = mustDecode(t, m.Encode())
+	if _, err := Instrument(m, Plan{}); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for i, tb := range m.tables {
+		sum += int(tb.max)
+		if !tb.hasMax || tb.max < tb.min+1000 {
+			t.Errorf("table %d is limited to %+v", i, tb.limits)
+		}
+	}
+	if sum > DefaultTableMax {
+		t.Errorf("the tables may have %d elements, want at most %d", sum, DefaultTableMax)
+	}
+	m.tables[0].limits, m.tables[1].limits = limits{min: DefaultTableMax / 2}, limits{min: DefaultTableMax/2 + 1}
+	if _, err := Instrument(mustDecode(t, m.Encode()), Plan{}); tool.CodeOf(err) != tool.InvalidModule {
+		t.Errorf("too many elements in two tables: %v; want a refusal", err)
+	}
+	m = only(funcType{}, code(opEnd))
 	for range maxTables {
 		m.tables = append(m.tables, m.tables[0])
 	}

@@ -23,12 +23,11 @@ const (
 	// engine. A Go program of 4 MB has 140,000.
 	maxEntries = 1 << 20
 
-	// DefaultTableMax is how many elements a table may have. An element is eight
-	// bytes of the host's memory outside the guest's own.
+	// DefaultTableMax is how many elements all tables may have together. An element
+	// is eight bytes of the host's memory outside the guest's own.
 	DefaultTableMax = 65_536
 
-	// maxTables bounds the same memory in the other direction: with the default
-	// above it is 32 MiB.
+	// maxTables bounds what tables cost beside their elements.
 	maxTables = 64
 )
 
