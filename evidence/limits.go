@@ -102,6 +102,11 @@ func (r *redactor) value(v any) any {
 		return v
 	case map[string]any:
 		out := make(map[string]any, len(v))
+		for _, key := range [...]string{"name", "key"} { // a header in a list of them
+			if name, ok := v[key].(string); ok && (isSecretName(name) || isHeader(name)) && v["value"] != nil {
+				v["value"] = r.memberValue("secret", v["value"])
+			}
+		}
 		for name, member := range v {
 			out[r.clean(name, maxName)] = r.memberValue(name, member)
 		}

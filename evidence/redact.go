@@ -1,7 +1,10 @@
 package evidence
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -104,11 +107,13 @@ func (r *redactor) encoded(s string) string {
 
 func isBase64(b byte) bool { return isWord(b) || b == '+' || b == '/' || b == '-' }
 
-// spellings are the forms in which a value travels in headers, URLs and JSON.
+// spellings are the forms in which a value travels in headers, URLs, JSON and
+// dumps.
 func spellings(v string) []string {
+	digits := hex.EncodeToString([]byte(v))
 	list := []string{
-		v,
-		url.QueryEscape(v), url.PathEscape(v),
+		v, digits, strings.ToUpper(digits), strings.ReplaceAll(jsonInside(v), "/", `\/`),
+		url.QueryEscape(v), url.PathEscape(v), smallEscapes(url.QueryEscape(v)), smallEscapes(url.PathEscape(v)),
 		base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
 		base64.URLEncoding.EncodeToString([]byte(v)), base64.RawURLEncoding.EncodeToString([]byte(v)),
 	}
@@ -118,7 +123,22 @@ func spellings(v string) []string {
 	if q := jsonInside(v); q != v {
 		list = append(list, q)
 	}
+	if p, err := json.Marshal(v); err == nil { // with <, > and & as \u003c
+		list = append(list, string(p[1:len(p)-1]))
+	}
 	return list
+}
+
+// smallEscapes writes the digits of %2F small.
+func smallEscapes(s string) string {
+	p := []byte(s)
+	for i := 0; i+2 < len(p); i++ {
+		if p[i] == '%' {
+			copy(p[i+1:], bytes.ToLower(p[i+1:i+3]))
+			i += 2
+		}
+	}
+	return string(p)
 }
 
 // text returns s without what the rules find.
@@ -245,12 +265,12 @@ var tokenForms = [...]struct {
 	{"ghp_", 20}, {"gho_", 20}, {"ghu_", 20}, {"ghs_", 20}, {"ghr_", 20}, {"github_pat_", 20}, {"glpat-", 16},
 	{"xoxb-", 10}, {"xoxp-", 10}, {"xoxa-", 10}, {"xoxr-", 10}, {"xoxs-", 10}, {"xapp-", 10},
 	{"sk-", 20}, {"sk_live_", 10}, {"rk_live_", 10}, {"sk_test_", 10}, {"AKIA", 16}, {"ASIA", 16}, {"AIza", 30},
-	{"npm_", 30}, {"pypi-", 30}, {"hf_", 25}, {"dop_v1_", 30}, {"SG.", 30}, {"eyJ", 30}, {"AGE-SECRET-KEY-1", 20},
+	{"npm_", 30}, {"pypi-", 30}, {"hf_", 25}, {"dop_v1_", 30}, {"SG.", 30}, {"eyJ", 30}, {"AGE-SECRET-KEY-1", 20}, {"ya29.", 20},
 }
 
 // secondOfToken has, for each byte with which a form begins, those that follow.
 var secondOfToken = [256]string{
-	'g': "hil", 'x': "oa", 's': "k", 'r': "k", 'A': "KSIG", 'n': "p", 'p': "y", 'h': "f", 'd': "o", 'S': "G", 'e': "y",
+	'g': "hil", 'x': "oa", 's': "k", 'r': "k", 'A': "KSIG", 'n': "p", 'p': "y", 'h': "f", 'd': "o", 'S': "G", 'e': "y", 'y': "a",
 }
 
 func (r *redactor) tokens(s string) string {

@@ -118,8 +118,15 @@ func quoteEnd(s string, i int) int {
 }
 
 // list hides among the words of a command what follows a flag that takes a
-// secret: ["curl", "-u", "me:pass"], ["mysql", "--password", "x"].
+// secret: ["curl", "-u", "me:pass"], ["mysql", "--password", "x"]. A list of two
+// may be a name and its value: ["Authorization", "x"].
 func (r *redactor) list(words []any) {
+	if len(words) == 2 {
+		if name, ok := words[0].(string); ok && (isSecretName(name) || isHeader(name)) {
+			words[1] = r.memberValue("secret", words[1])
+			return
+		}
+	}
 	for i := 1; i < len(words); i++ {
 		flag, ok := words[i-1].(string)
 		v, text := words[i].(string)

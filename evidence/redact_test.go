@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -169,6 +170,8 @@ func TestRedactArguments(t *testing.T) {
 		{`{"env":{"GH_TOKEN":"x","PATH":"/bin"},"command":"X_TOKEN=y ls"}`, `{"command":"X_TOKEN=[redacted] ls","env":{"GH_TOKEN":"[redacted]","PATH":"/bin"}}`},
 		{`{"a":["https://u:p@h",1.50,12345678901234567890]}`, `{"a":["https://[redacted]@h",1.50,12345678901234567890]}`},
 		{`{"argv":["curl","-u","me:x","--password","y","--token","--v","-u","me"]}`, `{"argv":["curl","-u","[redacted]","--password","[redacted]","--token","--v","-u","me"]}`},
+		{`{"headers":[["Authorization","x"],{"name":"X-Api-Key","value":"y"},{"key":"Cookie","value":["z"]},["a","b"],{"name":"a","value":"b"}]}`,
+			`{"headers":[["Authorization","[redacted]"],{"name":"X-Api-Key","value":"[redacted]"},{"key":"Cookie","value":"[redacted]"},["a","b"],{"name":"a","value":"b"}]}`},
 		{`{"https://u:p@h":1}`, `{"https://[redacted]@h":1}`},
 		{`not json`, `"not json"`},
 		{``, ``},
@@ -176,6 +179,31 @@ func TestRedactArguments(t *testing.T) {
 		r := newRedactor(nil)
 		if got := string(r.arguments(json.RawMessage(c.in))); got != c.want {
 			t.Errorf("arguments(%s) = %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+// TestSpellings: a value is found in the forms in which programs print it.
+// Control: another value in the same forms stays.
+func TestSpellings(t *testing.T) {
+	for form, spell := range map[string]func(string) string{
+		"plain":             func(v string) string { return v },
+		"hex":               func(v string) string { return hex.EncodeToString([]byte(v)) },
+		"capital hex":       func(v string) string { return fmt.Sprintf("%X", v) },
+		"query":             url.QueryEscape,
+		"query, small":      func(v string) string { return strings.NewReplacer("%2F", "%2f", "%3D", "%3d", "%3C", "%3c").Replace(url.QueryEscape(v)) },
+		"JSON":              jsonInside,
+		"JSON for pages":    func(v string) string { p, _ := json.Marshal(v); return strings.Trim(string(p), `"`) },
+		"JSON, slashes too": func(v string) string { return strings.ReplaceAll(jsonInside(v), "/", `\/`) },
+		"base64":            func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) },
+	} {
+		const value, other = "s3/va=lue<1", "z9/ab=cde<2"
+		r := newRedactor([]string{value})
+		if got := r.text("(" + spell(value) + ")"); got != "("+hidden+")" {
+			t.Errorf("%s: %q stays as %q", form, spell(value), got)
+		}
+		if got := r.text("(" + spell(other) + ")"); got != "("+spell(other)+")" {
+			t.Errorf("%s: %q, which is no secret, becomes %q", form, spell(other), got)
 		}
 	}
 }
