@@ -51,12 +51,14 @@ func (k *kernel) alloc(n uint64) uint64 {
 	}
 	at := uint64(len(k.mem))
 	if need := at + room; need > uint64(cap(k.mem)) {
+		// Each time twice as much, then half of what is left: what is there is
+		// copied some dozen times and not for every block.
 		more := max(room, uint64(cap(k.mem)), growth)
+		if left := k.memory.Left(); more > left {
+			more = max(room, left/2)
+		}
 		if !k.memory.Take(more) {
-			more = room
-			if !k.memory.Take(more) {
-				return 0
-			}
+			return 0
 		}
 		grown := make([]byte, at, uint64(cap(k.mem))+more)
 		copy(grown, k.mem)

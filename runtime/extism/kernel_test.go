@@ -211,6 +211,31 @@ func TestKernelBounds(t *testing.T) {
 	}
 }
 
+// TestBlocksAreNotCopiedForEachOther takes all the memory that a plugin has in small
+// blocks beside a large one. No poll of the guest's stands between them, so each has
+// to take little time: what is there is copied as seldom near the limit as elsewhere.
+func TestBlocksAreNotCopiedForEachOther(t *testing.T) {
+	for _, limit := range []int64{1 << 20, 3<<20 - 5} {
+		for _, part := range []int64{0, 4, 8, 9} {
+			k := newKernel(testHost(limit).Memory)
+			before := allocated()
+			if large := uint64(limit * part / 10); large > 0 && k.alloc(large) == 0 {
+				t.Fatalf("no room for %d of %d bytes", large, limit)
+			}
+			n := int64(0)
+			for k.alloc(1) != 0 {
+				n++
+			}
+			if got, most := allocated()-before, 24*limit+n*2*blockCost; got > most {
+				t.Errorf("%d blocks beside %d tenths of %d bytes allocate %d; want at most %d", n, part, limit, got, most)
+			}
+			if used := limit - int64(k.memory.Left()); used < limit*9/10 {
+				t.Errorf("beside %d tenths only %d of %d bytes can be used", part, used, limit)
+			}
+		}
+	}
+}
+
 // TestNothingOfTheSDKIsReachable: after preparation no plugin imports a function
 // of the SDK's.
 func TestNothingOfTheSDKIsReachable(t *testing.T) {

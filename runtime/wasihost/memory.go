@@ -23,6 +23,9 @@ func (m *Memory) Peak() int64 { return int64(m.peak) }
 // Limit is what it may have, in bytes.
 func (m *Memory) Limit() int64 { return int64(m.limit) }
 
+// Left is what it may still have, in bytes.
+func (m *Memory) Left() uint64 { return m.limit - m.used }
+
 // Refused tells whether a wish for more was refused.
 func (m *Memory) Refused() bool { return m.refused }
 
