@@ -302,27 +302,27 @@ func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.
 			r.Offer = &offer
 		}
 	}
+	own := p.rec
 	r.Frozen = frozen{t, *p}
 	r.Told = func(d approval.Decision) {
-		p.rec.told(d)
+		own.told(d)
 		if d.Save != nil {
 			if err := t.rt.rules.Save(*d.Save, d); err != nil {
 				t.rt.notice("the rule could not be saved: " + err.Error())
 			}
 		}
 	}
-	r.Opened, r.Lapsed = p.rec.asked, p.rec.lapsed
+	r.Opened, r.Lapsed = own.asked, own.lapsed
 	ticket, err := t.rt.desk.Submit(r)
 	if err != nil {
 		return p.fail(err)
 	}
-	if owner := ticket.Request().Frozen.(frozen).call.rec; owner != p.rec {
-		p.rec.joined(owner)
-	}
+	p.rec = own.waits(ticketRecord(ticket))
 	dec, err := t.await(ctx, p, ticket)
 	if err == approval.ErrNoAnswer {
 		if h == policy.HeadlessDeny && !ticket.Queued() && p.approver == nil {
 			ticket.Withdraw()
+			p.rec = own
 			return p.fail(t.unattended(p, v))
 		}
 		return p.wait(ticket, v)
@@ -363,7 +363,7 @@ func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) 
 func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decision) *prepared {
 	err := ticket.Redeem(p.preview.Binding)
 	if err != approval.ErrUsed {
-		p.rec = ticket.Request().Frozen.(frozen).call.rec
+		p.rec = ticketRecord(ticket)
 	}
 	if err != nil {
 		return p.fail(err)
@@ -371,6 +371,8 @@ func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decisio
 	p.standing, p.allowed = dec.Standing, p.preview.Protected
 	return p
 }
+
+func ticketRecord(t *approval.Ticket) *record { return t.Request().Frozen.(frozen).call.rec }
 
 // maxAnswerDiff is how much of a diff an answer that waits repeats: whoever made
 // the call knows what it wrote, and a person sees all of it elsewhere.

@@ -17,8 +17,9 @@ import (
 // outcome before it answers. It is safe for concurrent use, because answers of
 // approvers come from anywhere.
 //
-// A ticket is one record, whoever redeems it. A call that joined a ticket has
-// no record of its own unless it ends otherwise than by redeeming it.
+// A ticket is one record, that of the call which opened it, and it belongs to
+// whoever redeems the ticket. A call that waits for a ticket, the one that
+// opened it too, has a record of its own only if it ends otherwise.
 type record struct {
 	sink   evidence.Sink
 	intent evidence.Intent
@@ -26,9 +27,13 @@ type record struct {
 	mu     sync.Mutex
 	handle evidence.Handle
 	begun  bool
-	ended  bool    // with the last word
-	owner  *record // of the ticket that the call joined
+	ended  bool // with the last word
+	unused bool // nobody redeemed the ticket
 	out    evidence.Outcome
+
+	// Of a call that waits for a ticket.
+	owner  *record // the ticket's
+	opener bool    // the call opened it
 }
 
 // newRecord makes the record of a call that is not frozen yet. Nothing is
@@ -146,18 +151,33 @@ func (r *record) told(d approval.Decision) {
 
 // lapsed ends the record of a ticket that nobody redeemed.
 func (r *record) lapsed() {
+	r.mu.Lock()
+	r.unused = true
+	r.mu.Unlock()
 	_ = r.close(tool.ErrorResult(tool.Errorf(tool.ApprovalExpired, "the ticket ended unused")), "")
 }
 
-// joined notes that the call waits for another call's ticket.
-func (r *record) joined(owner *record) {
+// waits returns the record of a call that waits for the ticket of owner, which
+// may be the call's own.
+func (r *record) waits(owner *record) *record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r == owner {
+		return &record{sink: r.sink, intent: r.intent, out: r.out, owner: r, opener: true}
+	}
 	r.owner = owner
 	if r.begun && !r.ended { // both were prepared at the same time
 		r.ended = true
 		_ = r.sink.End(r.handle, evidence.Outcome{Status: evidence.Cancelled, Message: "an equal call waits already; this one joined it: " + string(owner.name())})
 	}
+	return r
+}
+
+// isUnused reports whether the ticket ended without anybody's doing.
+func (r *record) isUnused() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unused
 }
 
 func (r *record) name() evidence.Handle {
@@ -191,11 +211,14 @@ func (r *record) committed(w *tool.WriteSet) {
 func (r *record) close(res tool.Result, ticket string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended {
+	if r.ended || ticket != "" && !r.out.Began.IsZero() { // somebody redeemed it just now
 		return nil
 	}
-	if ticket != "" && r.owner != nil {
-		o := r.owner
+	switch o := r.owner; {
+	case o == nil:
+	case r.opener && (ticket != "" || o.isUnused()):
+		return o.close(res, ticket)
+	case ticket != "":
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.event(evidence.Event{Kind: evidence.ApprovalRequired, Note: "an equal call, " + r.intent.Call + ", waits for the same ticket"})

@@ -1,6 +1,7 @@
 package wasmtools_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -281,16 +282,85 @@ func TestConcurrentEqualCalls(t *testing.T) {
 	if done != 1 {
 		t.Errorf("%d calls were carried out with one yes", done)
 	}
-	completed := 0
-	for _, e := range l.check(t) {
-		if e.last().Status == evidence.Completed {
-			completed++
-		}
-	}
-	if completed != 1 {
-		t.Errorf("%d records are completed; want 1", completed)
+	l.check(t)
+	if n := l.count(evidence.Completed); n != 1 {
+		t.Errorf("%d records are completed; want 1", n)
 	}
 }
+
+// count is how many records end with status.
+func (l *ledger) count(status evidence.Status) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, e := range l.calls {
+		if e.last().Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOpenerDoesNotEndTheTicketsRecord: the call that opened a ticket may end
+// before the ticket does, or lose it to an equal call. What is done then must be
+// recorded, and what the call was answered too.
+func TestOpenerDoesNotEndTheTicketsRecord(t *testing.T) {
+	const args = `{"path":"a.txt","content":"x"}`
+	for _, c := range []struct {
+		name  string
+		while func(rt *wasmtools.Runtime, turn *wasmtools.Turn, ticket string, cancel func())
+		code  tool.Code
+		own   evidence.Status
+	}{
+		{"cancelled", func(_ *wasmtools.Runtime, _ *wasmtools.Turn, _ string, cancel func()) { cancel() }, tool.Cancelled, evidence.Cancelled},
+		{"too late", func(rt *wasmtools.Runtime, turn *wasmtools.Turn, ticket string, _ func()) {
+			if err := rt.Decide(ticket, approval.Decision{Verdict: approval.Allow, By: "ann"}); err != nil {
+				t.Error(err)
+			}
+			if o := turn.Resume(t.Context(), ticket); o.Result.IsError {
+				t.Error(o.Result.PlainText())
+			}
+		}, tool.ApprovalExpired, evidence.Denied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &ledger{}
+			rt := openWith(t, t.TempDir(), nil, l)
+			turn := begin(t, rt)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r := req("one", "write_file", args)
+			r.Approver = offered(func(q approval.Request) { c.while(rt, turn, q.Ticket, cancel) })
+			first := turn.Call(ctx, []wasmtools.Request{r})[0]
+			wantCode(t, first, c.code)
+			if c.code == tool.Cancelled { // the ticket stays open, and a person says yes later
+				again := turn.Call(t.Context(), []wasmtools.Request{req("two", "write_file", args)})[0]
+				wantCode(t, again, tool.ApprovalRequired)
+				if err := rt.Decide(again.Ticket, approval.Decision{Verdict: approval.Allow, By: "ann"}); err != nil {
+					t.Fatal(err)
+				}
+				if o := turn.Call(t.Context(), []wasmtools.Request{req("three", "write_file", args)})[0]; o.Result.IsError {
+					t.Fatal(o.Result.PlainText())
+				}
+			}
+			l.check(t)
+			if n := l.count(evidence.Completed); n != 1 {
+				t.Errorf("%d records are completed; want that of the ticket", n)
+			}
+			if n := l.count(c.own); n != 1 {
+				t.Errorf("%d records are %s; want that of the call that got nothing", n, c.own)
+			}
+			if len(l.calls) != 2 {
+				t.Errorf("there are %d records", len(l.calls))
+			}
+		})
+	}
+}
+
+// offered is an approver that takes part, does something when it is asked, and
+// leaves the answer to others.
+type offered func(approval.Request)
+
+func (f offered) Offer(r approval.Request, _ approval.Answer) func() { f(r); return func() {} }
 
 // TestNothingHappensUnrecorded: where the intent cannot be written, nothing is
 // done, not even reading.
