@@ -225,6 +225,9 @@ func (m *foreign) describe(ctx context.Context, name string) error {
 	}
 	call := &hostfuncs.Call{}
 	call.Limits.OutputBytes = manifest.MaxBytes
+	if err := m.Prepare(ctx); err != nil { // which has a time of its own
+		return err
+	}
 	bounded, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
 	m.about.Mount = "/"
