@@ -135,16 +135,23 @@ func checkLine(s string) (text, hint string) {
 	if s == "" {
 		return "the text is empty", ""
 	}
-	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+	if invisible(s) {
 		return fmt.Sprintf("%q holds a character that cannot be seen", clip(s)), ""
 	}
 	return "", ""
+}
+
+func invisible(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // splitWords takes a pattern that is written as one text apart.
 func splitWords(s string) (words []string, text, hint string) {
 	if strings.ContainsAny(s, "\"'\\$`;&|<>()*?[]{}~#!\n\r") {
 		return nil, fmt.Sprintf("%q has characters that mean something to a shell", clip(s)), `write the words of the pattern as a list: ["git", "log"]`
+	}
+	if invisible(strings.ReplaceAll(s, "\t", " ")) { // it would fit nothing, and a deny would hold nothing back
+		return nil, fmt.Sprintf("%q holds a character that cannot be seen", clip(s)), ""
 	}
 	words = strings.Fields(s)
 	if len(words) == 0 {

@@ -238,6 +238,8 @@ func (r *reader) patterns(n *node, name string) {
 					r.wrong(or(w.at, at), name, "words, each a text", w)
 				case i == 0 && word == "":
 					r.fault(or(w.at, at), "", "%s: the name of a program is empty", name)
+				case i == 0 && invisible(word):
+					r.fault(or(w.at, at), "", "%s: %q holds a character that cannot be seen", name, clip(word))
 				case len(word) > 4096 || strings.ContainsRune(word, 0):
 					r.fault(or(w.at, at), "", "%s: %q can be no word of a command", name, clip(word))
 				}
