@@ -10,9 +10,10 @@ import (
 // previewed again because the files changed before its commit.
 const maxRejudged = 16
 
-// finish acts, writes the outcome, and returns the answer.
+// finish acts, keeps what is too long to be shown, writes the outcome, and
+// returns the answer.
 func (t *Turn) finish(ctx context.Context, p *prepared) (tool.Result, string) {
-	r := t.act(ctx, p)
+	r := t.bounded(p, t.act(ctx, p))
 	if err := p.rec.close(r, p.ticket); err != nil {
 		r = tool.ErrorResult(err)
 	}

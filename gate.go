@@ -13,6 +13,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -91,6 +92,9 @@ func (s *space) tighten() error {
 // freeze checks a call's arguments and fixes what the call is.
 func (t *Turn) freeze(tg *target, rec *record) (p *prepared) {
 	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience, rec: rec}
+	if a := t.space.archive; a != nil {
+		p.sink = archivingSink{p.sink, a, artifact.Scope{Session: t.rt.session, Call: tg.req.CallID, Tool: p.def.Name}}
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			p.fail(panicked(p.def.Name, v))

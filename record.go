@@ -279,10 +279,24 @@ func (s recordingSink) Output(stream string, p []byte) {
 func (s recordingSink) Artifact(i tool.ArtifactInfo, r io.Reader) (tool.ArtifactRef, error) {
 	ref, err := s.Sink.Artifact(i, r)
 	if err == nil {
-		s.tell(evidence.Event{Kind: evidence.ArtifactMade, Artifact: &evidence.Artifact{Handle: ref.Handle, Title: i.Title, Bytes: ref.Bytes, Digest: ref.Digest}})
+		s.rec.kept(i, ref)
 	}
 	return ref, err
 }
+
+// kept notes an artifact of the call.
+func (r *record) kept(i tool.ArtifactInfo, ref tool.ArtifactRef) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := evidence.Artifact{Handle: ref.Handle, Title: i.Title, Bytes: ref.Bytes, Digest: ref.Digest}
+	if len(r.out.Artifact) < maxArtifacts {
+		r.out.Artifact = append(r.out.Artifact, a)
+	}
+	_ = r.event(evidence.Event{Kind: evidence.ArtifactMade, Artifact: &a})
+}
+
+// maxArtifacts bounds how many an outcome names; each has its event besides.
+const maxArtifacts = 32
 
 // tell writes what a running call says. A record that cannot be written shows
 // when the call ends.

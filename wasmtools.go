@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,9 +51,10 @@ type Options struct {
 	// can be saved.
 	Rules RuleKeeper
 
-	// StateDir and CacheDir hold locks, keys and what modules keep, and compiled
-	// modules. Empty means that locks hold only within this process, that nothing
-	// is kept, and that every process compiles anew.
+	// StateDir and CacheDir hold locks, keys, what modules keep and outputs that
+	// are too long to be shown, and compiled modules. Empty means that locks hold
+	// only within this process, that nothing is kept, and that every process
+	// compiles anew.
 	StateDir, CacheDir string
 
 	// Private are more folders of this program, and files, that no tool may see
@@ -69,6 +71,11 @@ type Options struct {
 	// Secrets gives the value of a secret that a grant names for a host; nil
 	// means that none is set. It must be safe for concurrent use.
 	Secrets func(name string) (string, error)
+
+	// Hidden gives values that may stand in no artifact: those of all secrets.
+	// What looks like a secret by its form is left out besides. It must be safe
+	// for concurrent use; nil means none.
+	Hidden func() []string
 
 	// Env gives the variables that a grant names; nil means those of this
 	// process.
@@ -171,6 +178,7 @@ type space struct {
 	name    string
 	files   *workspace.Workspace
 	sources []catalog.Source
+	archive *archive // nil: long outputs are not kept
 
 	policy   func() policy.Policy
 	lists    func() (denyRead, protect []workspace.Rule)
@@ -256,9 +264,16 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				return nil, fmt.Errorf("wasmtools: the workspace %s lies in a folder of the program's own, %s", w.Dir, private)
 			}
 		}
-		s.sources = append(s.sources, catalog.Static("builtin", runtime.Tools(r.core, runtime.ToolOptions{
+		s.archive = o.archive(r.core, s.files)
+		builtin := runtime.Tools(r.core, runtime.ToolOptions{
 			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
-		})...))
+		})
+		for i, t := range builtin {
+			if slices.Contains(readers, t.Definition().Name) {
+				builtin[i] = archiveReader{t, s.archive}
+			}
+		}
+		s.sources = append(s.sources, catalog.Static("builtin", builtin...))
 		for i, m := range modules {
 			s.sources = append(s.sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
 				Source: tool.Installed, Workspace: s.files,
@@ -343,7 +358,7 @@ func (r *Runtime) Close() error {
 		errs = append(errs, r.engine.Close())
 	}
 	for _, s := range r.spaces {
-		errs = append(errs, s.files.Close())
+		errs = append(errs, s.files.Close(), s.archive.close())
 	}
 	return errors.Join(errs...)
 }

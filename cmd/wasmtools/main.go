@@ -76,7 +76,7 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 	root.AddCommand(
 		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newVersion(), newMan(),
 		newApprovals(), newSecret(),
-		newPolicy(), newConfig(), newEvidence(),
+		newPolicy(), newConfig(), newEvidence(), newArtifacts(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -94,6 +94,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Limits:      limits(set.Limits),
 		Modules:     modules,
 		Secrets:     secrets(d.state),
+		Hidden:      (&secretValues{dir: filepath.Join(d.state, "secrets")}).get,
 		Approvers:   approvers,
 		ApprovalTTL: set.Approvals.Timeout,
 		Rules:       ruleKeeper{config.OpenSaved(savedRules(d))},
