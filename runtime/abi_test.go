@@ -98,6 +98,34 @@ func TestWASIAnswers(t *testing.T) {
 	}
 }
 
+// TestEveryHostFunctionLooksAtTheTime: a guest whose time is over ends in the next
+// host function, whichever that is, before the function does anything. The control
+// has time left; it ends otherwise, since it has no memory.
+func TestEveryHostFunctionLooksAtTheTime(t *testing.T) {
+	e := newEngine(t, Options{})
+	for module, set := range hostModules {
+		for name, f := range set {
+			end := func(left time.Duration) (code tool.Code) {
+				l := &lease{call: &hostfuncs.Call{}, term: newTerm(t.Context(), e, left, time.Time{})}
+				defer l.term.end()
+				defer func() {
+					if s, ok := recover().(*stop); ok {
+						code = tool.CodeOf(s)
+					}
+				}()
+				f.bind(name)(context.WithValue(t.Context(), seatKey{}, &seat{l}), nil, make([]uint64, 8))
+				return ""
+			}
+			if got := end(-time.Second); got != tool.Timeout {
+				t.Errorf("%s.%s when the time is over ends with %q; want timeout", module, name, got)
+			}
+			if got := end(time.Hour); got == tool.Timeout {
+				t.Errorf("control: %s.%s with an hour left ends with timeout", module, name)
+			}
+		}
+	}
+}
+
 // TestClocks wants a real clock that is right and a monotonic one that starts
 // with the call and moves on.
 func TestClocks(t *testing.T) {
