@@ -14,6 +14,7 @@ import (
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/tools-wasm/alias"
 )
 
 // toolJSON is one tool in `tools --json`.
@@ -46,11 +47,9 @@ func newTools() *cobra.Command {
 			defer rt.Close()
 			items := turn.List()
 			if explain != "" {
-				i := slices.IndexFunc(items, func(it catalog.Item) bool { return it.Definition.Name == explain })
-				if i < 0 {
-					return fmt.Errorf("no tool is named %s; wasmtools tools lists them", tool.QuotePath(explain))
+				if items, err = explained(c, items, explain); err != nil {
+					return err
 				}
-				items = items[i : i+1]
 			}
 			if asJSON {
 				list := []toolJSON{}
@@ -76,9 +75,35 @@ func newTools() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as one JSON document")
-	c.Flags().StringVar(&explain, "explain", "", "only this tool: its state and the reason")
+	c.Flags().StringVar(&explain, "explain", "", "only this tool, or the one that this alias leads to: its state and the reason")
 	c.Flags().StringVar(&facts, "turn", "", "the list of a turn with the facts in this JSON file ({\"workspace\": name}); unknown members are errors")
 	return c
+}
+
+// explained picks the tool of this name, or those that an alias of this name can
+// lead to.
+func explained(c *cobra.Command, items []catalog.Item, name string) ([]catalog.Item, error) {
+	pick := func(names ...string) (out []catalog.Item) {
+		for _, it := range items {
+			if slices.Contains(names, it.Definition.Name) {
+				out = append(out, it)
+			}
+		}
+		return out
+	}
+	if one := pick(name); one != nil {
+		return one, nil
+	}
+	targets := alias.Targets(name)
+	if targets == nil {
+		return nil, usageError{fmt.Errorf("no tool is named %s; wasmtools tools lists them", tool.QuotePath(name))}
+	}
+	found := pick(targets...)
+	if found == nil {
+		return nil, usageError{fmt.Errorf("%s is another name for %s, which is not registered here", name, strings.Join(targets, " or "))}
+	}
+	notice(c)(name + " is another name for " + strings.Join(targets, " or ") + ", for callers that use it; it is never listed")
+	return found, nil
 }
 
 // readFacts reads the facts of a turn; no file means none.

@@ -50,6 +50,10 @@ func Names(target string) []string {
 	return out
 }
 
+// Targets lists the tools that the alias name can lead to, the usual one first;
+// nil if name is no alias.
+func Targets(name string) []string { return slices.Clone(rules[name].targets) }
+
 // Resolve returns the target of the alias name and the target's arguments. Ok is
 // false if name is no alias; then the other results are empty. If the arguments
 // do not map, target is set all the same and the error is a *tool.Error with the
