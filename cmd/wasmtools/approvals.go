@@ -32,7 +32,7 @@ wasmtools run) until somebody answers: in the client, at the runtime's own
 terminal, or here, from any other terminal. The first answer counts. Answers are
 for people: they need a terminal, and no program that a runtime started can give
 them. docs/approvals.md tells the rest.`,
-		Args: noSubcommand,
+		Args: noCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newApprovalsList(), newApprovalsShow(), newApprovalsAllow(), newApprovalsDeny(), newApprovalsWatch())

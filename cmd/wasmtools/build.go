@@ -26,12 +26,18 @@ description is put into the module. The same sources give the same bytes.`,
 		Example: "  wasmtools build ./wordcount -o wordcount.wasm",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := needDir(a[0]); err != nil {
+				return err
+			}
 			if out == "" {
 				abs, err := filepath.Abs(a[0])
 				if err != nil {
 					return err
 				}
 				out = filepath.Base(abs) + ".wasm"
+			}
+			if err := needDir(filepath.Dir(out)); err != nil {
+				return err
 			}
 			built, err := guestbuild.Build(c.Context(), guestbuild.Options{
 				Dir: a[0], Out: out, Describe: runtime.Describe, Embed: embed, AnyToolchain: anyToolchain,

@@ -13,7 +13,7 @@ func newConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Check the configuration, and print its schema",
-		Args:  noSubcommand,
+		Args:  noCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newConfigCheck(), newConfigSchema(), newConfigPath())

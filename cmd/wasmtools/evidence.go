@@ -226,6 +226,10 @@ func cell(s string) string {
 	return tool.QuotePath(s)
 }
 
+func notRecorded(id string) error {
+	return fmt.Errorf("no call %s is recorded; wasmtools evidence list shows the ids", tool.QuotePath(id))
+}
+
 func newEvidenceShow() *cobra.Command {
 	var f runtimeFlags
 	var asJSON bool
@@ -242,7 +246,7 @@ caller's own id of the call. If several calls have it, the newest is shown.`,
 			}
 			found, err := r.Find(a[0])
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("no call %s is recorded; wasmtools evidence list shows the ids", tool.QuotePath(a[0]))
+				return notRecorded(a[0])
 			} else if err != nil {
 				return err
 			}

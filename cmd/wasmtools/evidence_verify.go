@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +34,7 @@ checked against the public key.`,
 			}
 			var o evidence.VerifyOptions
 			if anchors != "" {
-				a, err := os.Open(anchors)
+				a, err := openNamed(anchors)
 				if err != nil {
 					return err
 				}
@@ -51,7 +50,7 @@ checked against the public key.`,
 			case file != "":
 				in := c.InOrStdin()
 				if file != "-" {
-					p, err := os.Open(file)
+					p, err := openNamed(file)
 					if err != nil {
 						return err
 					}
@@ -63,9 +62,10 @@ checked against the public key.`,
 				return usageError{errors.New("--key goes with --file; the record of this machine is checked with its own key")}
 			default:
 				var dir string
-				if dir, err = f.recordDir(c); err == nil {
-					r, err = evidence.Verify(dir, o)
+				if dir, err = f.recordDir(c); err != nil {
+					return err
 				}
+				r, err = evidence.Verify(dir, o)
 				if errors.Is(err, fs.ErrNotExist) && anchors != "" {
 					fmt.Fprintf(c.ErrOrStderr(), "error: %v, but %s says that there was a record\n", errNothing, anchors)
 					return exitCode(exitMismatch)
@@ -116,6 +116,10 @@ verify --anchor FILE then shows whether the record was put back or begun anew.`,
 			a, err := l.Anchor()
 			if err == nil {
 				err = a.AppendTo(to)
+				var at *fs.PathError
+				if errors.As(err, &at) && at.Path == to {
+					err = usageError{err}
+				}
 			}
 			if err = errors.Join(err, l.Close()); err == nil {
 				notice(c)(fmt.Sprintf("record %d is anchored in %s, signed by %s", a.Seq, to, a.Key))

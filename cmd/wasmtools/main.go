@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -79,14 +80,37 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 		newPolicy(), newConfig(), newEvidence(), newArtifacts(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
+	strict(root)
 	return root
 }
 
-func noCommand(_ *cobra.Command, args []string) error {
+// noCommand refuses a word that names no command of the group.
+func noCommand(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command %q; wasmtools --help lists them", args[0])}
+		return usageError{fmt.Errorf("unknown command %q; %s --help lists them", args[0], c.CommandPath())}
 	}
 	return nil
+}
+
+// strict has cobra's own commands refuse words that they do not know; as they
+// come they print something else, and succeed.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(c *cobra.Command, a []string) error {
+				if found, rest, err := root.Find(a); err != nil || found == root && len(a) > 0 || len(rest) > 0 {
+					return usageError{fmt.Errorf("unknown command %q; wasmtools --help lists them", strings.Join(a, " "))}
+				}
+				return nil
+			}
+		case "completion":
+			c.Args = noCommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 }
 
 // args wraps cobra's argument checks so that their failures count as usage.

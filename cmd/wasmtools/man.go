@@ -15,7 +15,7 @@ func newMan() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := os.MkdirAll(a[0], 0o755); err != nil {
-				return err
+				return usageError{err}
 			}
 			return doc.GenManTree(c.Root(), &doc.GenManHeader{Title: "WASMTOOLS", Section: "1", Source: "wasmtools " + version}, a[0])
 		},

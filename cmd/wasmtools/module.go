@@ -41,7 +41,7 @@ func (f *moduleFlags) load() ([]wasmtools.Module, error) {
 	}
 	var err error
 	if m.Code, m.Sidecar, err = readModule(f.module); err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	return []wasmtools.Module{m}, nil
 }
@@ -69,9 +69,9 @@ func readModule(ref string) (code, sidecar []byte, err error) {
 	return code, sidecar, err
 }
 
-// readWhole reads a file of at most limit bytes.
+// readWhole reads a file that the command line names, of at most limit bytes.
 func readWhole(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := openNamed(file)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func readWhole(file string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(p)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", file, limit)
+		return nil, usageError{fmt.Errorf("%s is larger than %d bytes", file, limit)}
 	}
 	return p, nil
 }

@@ -147,6 +147,9 @@ func (f *runtimeFlags) dir(c *cobra.Command) (string, error) {
 		if _, err := os.Stat(named); err != nil {
 			return "", usageError{fmt.Errorf("the workspace %s cannot be used: %w; name a directory that exists with --workspace", named, errors.Unwrap(err))}
 		}
+		if err := needDir(named); err != nil {
+			return "", usageError{fmt.Errorf("the workspace cannot be used: %w; name a directory with --workspace", err)}
+		}
 		if own := ownFolder(named); own != "" {
 			return "", usageError{fmt.Errorf("the workspace %s lies in %s, where wasmtools keeps what is its own; no tool may see that", named, own)}
 		}

@@ -32,19 +32,11 @@ Rules stand in your configuration (wasmtools config path), in the workspace's
 own wasmtools.toml, which can only tighten, and in what you saved from answers.
 The strictest rule wins: deny over ask over allow; what no rule speaks of is
 asked. docs/policy.md tells the rest.`,
-		Args: noSubcommand,
+		Args: noCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPolicyCheck(), newPolicyTest(), newPolicyRules(), newPolicyRevoke(), newPolicyStarter(), newPolicyExplain(), newPolicyReplay())
 	return c
-}
-
-// noSubcommand refuses a word that names no command of the group.
-func noSubcommand(c *cobra.Command, a []string) error {
-	if len(a) > 0 {
-		return usageError{fmt.Errorf("unknown command %q; %s --help lists them", a[0], c.CommandPath())}
-	}
-	return nil
 }
 
 func newPolicyCheck() *cobra.Command {

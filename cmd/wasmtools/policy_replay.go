@@ -50,7 +50,9 @@ the rules in force would say about it now. wasmtools evidence list shows the ids
 			}
 			defer func() { _ = k.close() }()
 			calls, err := r.Find(a[0])
-			if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return notRecorded(a[0])
+			} else if err != nil {
 				return err
 			}
 			for i, call := range calls {
@@ -97,8 +99,8 @@ not asked) cannot be judged exactly; such calls are marked.`,
 				return usageError{err}
 			}
 			k, r, err := openPast(c, &f)
-			if errors.Is(err, fs.ErrNotExist) {
-				notice(c)("nothing is recorded for this workspace")
+			if errors.Is(err, errNothing) {
+				notice(c)(errNothing.Error())
 				return nil
 			} else if err != nil {
 				return err
@@ -167,7 +169,7 @@ func openPast(c *cobra.Command, f *runtimeFlags) (*checker, *evidence.Reader, er
 	if err != nil {
 		_ = k.close()
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("nothing is recorded for this workspace: %w", fs.ErrNotExist)
+			err = errNothing
 		}
 		return nil, nil, err
 	}

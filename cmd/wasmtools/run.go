@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -86,9 +85,9 @@ func readArguments(in io.Reader, a []string) (json.RawMessage, error) {
 	case a[0] == "-":
 		r = in
 	case strings.HasPrefix(a[0], "@"):
-		f, err := os.Open(a[0][1:])
+		f, err := openNamed(a[0][1:])
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		defer f.Close()
 		r = f

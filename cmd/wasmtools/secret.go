@@ -28,7 +28,7 @@ its value, and neither does a model.
 
 These commands are for people: they need a terminal, and no program that a runtime
 started can use them.`,
-		Args: noSubcommand,
+		Args: noCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newSecretSet(), newSecretList(), newSecretRemove())

@@ -35,6 +35,9 @@ the scratch copy is changed.`,
 			if len(a) == 1 {
 				dir = a[0]
 			}
+			if err := needDir(dir); err != nil {
+				return err
+			}
 			return tour(c.Context(), c, dir)
 		},
 	}
