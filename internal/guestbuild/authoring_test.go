@@ -89,6 +89,31 @@ func TestAuthoringGuide(t *testing.T) {
 		t.Errorf("the page shows another go.mod than is written:\n%s", written)
 	}
 
+	// What the page shows of go.mod is all that a build needs: in a fresh folder,
+	// without go.sum, with no module downloaded and no server to ask.
+	fresh := filepath.Join(top, "fresh")
+	if err := os.Mkdir(fresh, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	main, err := os.ReadFile(filepath.Join(cwd, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```\n(module .*?)```\n").FindSubmatch(page)
+	if shown == nil {
+		t.Fatal("the page shows no go.mod")
+	}
+	for name, text := range map[string][]byte{"go.mod": shown[1], "main.go": main} {
+		if err := os.WriteFile(filepath.Join(fresh, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := exec.Command(filepath.Join(top, "bin", "wasmtools"), "build", ".")
+	alone.Dir, alone.Env = fresh, append(env, "GOPROXY=off", "GOMODCACHE="+filepath.Join(top, "none"))
+	if got, err := alone.CombinedOutput(); err != nil {
+		t.Errorf("the go.mod of the page, in a fresh folder: %v\n%s", err, got)
+	}
+
 	// The host program is compiled as a package of ours, since its requirements
 	// are ours.
 	file := filepath.Join(top, "host.go")
