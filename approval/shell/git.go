@@ -101,11 +101,14 @@ func (j *judge) gitPayloads(c *call, p *parsed) {
 	}
 }
 
-// gitRead judges the file that an operand of git's names: a path, with magic or
+// gitWriters write the files that their operands name.
+var gitWriters = []string{"checkout", "restore", "rm"}
+
+// gitOperand judges the file that an operand of git's names: a path, with magic or
 // without, or one in a revision or the index. certain says that it can be no
 // revision, follow that git reads any two files that are given (git diff does,
 // outside a repository or for paths outside it).
-func (j *judge) gitRead(s string, certain, follow bool, st *state) string {
+func (j *judge) gitOperand(op Op, s string, certain, follow bool, st *state) string {
 	tops := union([]string{j.root}, st.cwds) // a path may be relative to either
 	if magic, ok := strings.CutPrefix(s, ":"); ok {
 		rest := strings.TrimLeft(magic, "/!^")
@@ -118,13 +121,13 @@ func (j *judge) gitRead(s string, certain, follow bool, st *state) string {
 		if strings.ContainsAny(signs, "!^") || strings.Contains(signs, "exclude") {
 			return "" // it is left out
 		}
-		return j.gitName(rest, s, tops)
+		return j.gitName(op, rest, s, tops)
 	}
 	if !certain {
 		// A revision may hold colons too, so every one may be what ends it.
 		for i := range len(s) {
 			if s[i] == ':' {
-				if bad := j.gitName(s[i+1:], s, tops); bad != "" {
+				if bad := j.gitName(op, s[i+1:], s, tops); bad != "" {
 					return bad
 				}
 			}
@@ -141,11 +144,11 @@ func (j *judge) gitRead(s string, certain, follow bool, st *state) string {
 	if follow {
 		return j.file(Read, s, st)
 	}
-	return j.gitName(s, s, st.cwds)
+	return j.gitName(op, s, s, st.cwds)
 }
 
 // gitName judges a path inside a repository, where git follows no link.
-func (j *judge) gitName(name, text string, dirs []string) string {
+func (j *judge) gitName(op Op, name, text string, dirs []string) string {
 	if name == "" || j.rules.Files == nil {
 		return ""
 	}
@@ -155,8 +158,8 @@ func (j *judge) gitName(name, text string, dirs []string) string {
 			continue // not in this repository
 		}
 		rel := j.relative(p)
-		j.note(File{Path: rel, Op: Read})
-		if bad := j.filesRule(Read, rel, text); bad != "" {
+		j.note(File{Path: rel, Op: op})
+		if bad := j.filesRule(op, rel, text); bad != "" {
 			return bad
 		}
 	}
@@ -241,12 +244,17 @@ func (j *judge) gitArgs(c *call, p *parsed, m *match) {
 		}
 	}
 	dashes := slices.IndexFunc(c.fields, func(f field) bool { return f.is("--") })
+	op := Read
+	if len(p.sub) > 0 && slices.Contains(gitWriters, p.sub[0]) {
+		op = Change
+	}
 	for i, a := range p.operands() {
 		if !slices.Contains(p.prog.operands, roleRev) || i == 0 && p.prog.role(0) == roleText && !p.has(p.prog.entry.Without) {
 			continue
 		}
 		for _, s := range a.value.alts {
-			if bad := j.gitRead(s, dashes >= 0 && a.at > dashes, p.prog.name == "diff", c.st); bad != "" {
+			certain := dashes >= 0 && a.at > dashes || op == Change && p.sub[0] != "checkout"
+			if bad := j.gitOperand(op, s, certain, p.prog.name == "diff", c.st); bad != "" {
 				j.ask(nil, "%s", bad)
 			}
 		}
