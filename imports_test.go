@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"runtime/rewrite", "runtime/linmem"},
 	{"runtime/wasihost"},
 	{"runtime/extism", "runtime/wasicmd"},
-	{"runtime"},
+	{"runtime", "terminal"},
 	{"catalog", "approval", "approval/shell", "evidence"},
 	{"approval/policy", "approval/show", "evidence/index"},
 	{"approval/terminal", "approval/channel", "config"},

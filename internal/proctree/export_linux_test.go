@@ -13,6 +13,3 @@ func ForbidBox(h *Host, bubblewrap bool) {
 		l.noWrap = errors.New("refused for a test too")
 	}
 }
-
-// The race detector lets each program sleep for a second at its end.
-func init() { helperEnv = append(helperEnv, "GORACE=atexit_sleep_ms=0") }

@@ -51,6 +51,13 @@ type Cleaner struct {
 	// end. It is how a shell says where a command begins and ends. The text before
 	// has been given out by then, as far as it is finished.
 	Marks func(osc []byte)
+
+	// Control, if not nil, is told of each CSI sequence that is no editing of a
+	// line: its parameters with whatever stands among them, and its final byte.
+	// It must not keep the slice.
+	Control func(params []byte, final byte)
+
+	stopping, found bool // see Next
 }
 
 type state uint8
@@ -68,7 +75,26 @@ const (
 
 // Write cleans p and appends what became final to dst.
 func (c *Cleaner) Write(dst, p []byte) []byte {
-	for len(p) > 0 {
+	dst, _ = c.write(dst, p)
+	return dst
+}
+
+// Next cleans p up to the end of the first OSC string that ends in it. It
+// returns what is left of p then, and the string, which is valid until the next
+// call; found is false if none ended and nothing is left. Other than Marks it
+// lets the caller do something with the line that is not finished.
+func (c *Cleaner) Next(dst, p []byte) (out, rest, osc []byte, found bool) {
+	c.stopping, c.found = true, false
+	out, rest = c.write(dst, p)
+	found, c.stopping, c.found = c.found, false, false
+	if found {
+		osc = c.escape
+	}
+	return out, rest, osc, found
+}
+
+func (c *Cleaner) write(dst, p []byte) (out, rest []byte) {
+	for len(p) > 0 && !c.found {
 		if c.state == ground && len(c.utf) == 0 {
 			if len(c.line) == 0 && c.col == 0 {
 				var n int
@@ -95,7 +121,7 @@ func (c *Cleaner) Write(dst, p []byte) []byte {
 		}
 		dst = c.control(dst, b)
 	}
-	return dst
+	return dst, p
 }
 
 // lines takes whole lines that need no editing, as most output is, and returns
@@ -301,6 +327,7 @@ func (c *Cleaner) inEscape(dst []byte, b byte) []byte {
 }
 
 func (c *Cleaner) mark() {
+	c.found = c.stopping
 	if c.Marks != nil {
 		c.Marks(c.escape)
 	}
@@ -308,6 +335,9 @@ func (c *Cleaner) mark() {
 
 // csi does what a finished CSI sequence does to the line.
 func (c *Cleaner) csi(dst []byte, final byte) []byte {
+	if c.Control != nil && !editing(final) {
+		c.Control(c.escape, final)
+	}
 	n, ok := parameter(c.escape)
 	if !ok {
 		return dst // private, with intermediates, or more than one parameter
@@ -337,6 +367,14 @@ func (c *Cleaner) csi(dst []byte, final byte) []byte {
 		}
 	}
 	return dst
+}
+
+func editing(final byte) bool {
+	switch final {
+	case 'C', 'D', 'G', '`', 'K', 'X', 'P', 'm':
+		return true
+	}
+	return false
 }
 
 // moveTo moves to the right no further than the terminal, or the line, is wide.
@@ -377,6 +415,9 @@ func parameter(p []byte) (int, bool) {
 func (c *Cleaner) Pending() string {
 	return string(c.line)
 }
+
+// Column is where in its line the next code point goes, from 0.
+func (c *Cleaner) Column() int { return c.col }
 
 // Flush gives out what is left, at the end of the stream. A code point that was
 // cut off becomes U+FFFD, an escape that was is dropped.

@@ -42,6 +42,37 @@ func NewLog(f *os.File, limit int64) *Log {
 	return l
 }
 
+// OpenSpool gives the log back that a spool was written for, with the same
+// limit: f holds what is left of total bytes. If more than total were written,
+// what came last is not seen.
+func OpenSpool(f *os.File, limit, total int64) (*Log, error) {
+	l := NewLog(nil, 0)
+	s := &spool{f: f, head: min(spoolHead, limit/2), end: total}
+	s.ring = limit - s.head
+	for _, part := range [][2]int64{{0, min(HeadBytes, total)}, {max(total-TailBytes, 0), total}} {
+		for off := part[0]; off < part[1]; {
+			next, ok := s.kept(off)
+			if !ok {
+				break
+			}
+			p := make([]byte, min(32<<10, part[1]-next))
+			n, err := s.read(p, next)
+			if err != nil {
+				return nil, err
+			}
+			if part[0] == 0 && next == int64(len(l.head)) && next < HeadBytes {
+				l.head = append(l.head, p[:min(n, HeadBytes-len(l.head))]...)
+			}
+			if next >= total-TailBytes {
+				l.keepTail(p[:n], next)
+			}
+			off = next + int64(n)
+		}
+	}
+	l.spool, l.total = s, total
+	return l, nil
+}
+
 // Write appends text. It keeps memory and disk within their limits and does not
 // fail: a spool that cannot be written is given up, see [Log.Spool].
 func (l *Log) Write(p []byte) (int, error) {
@@ -53,20 +84,25 @@ func (l *Log) Write(p []byte) (int, error) {
 	if l.spool != nil && l.lost == nil {
 		l.lost = l.spool.write(p, l.total)
 	}
-	for rest, at := p, l.total; len(rest) > 0; {
-		if len(rest) > TailBytes {
-			at += int64(len(rest) - TailBytes)
-			rest = rest[len(rest)-TailBytes:]
-		}
-		i := int(at % TailBytes)
-		if want := min(TailBytes, i+len(rest)); len(l.tail) < want {
-			l.tail = append(l.tail, make([]byte, want-len(l.tail))...)
-		}
-		n := copy(l.tail[i:], rest)
-		rest, at = rest[n:], at+int64(n)
-	}
+	l.keepTail(p, l.total)
 	l.total += int64(len(p))
 	return len(p), nil
+}
+
+// keepTail puts what stands at offset at into the ring.
+func (l *Log) keepTail(p []byte, at int64) {
+	if len(p) > TailBytes {
+		at += int64(len(p) - TailBytes)
+		p = p[len(p)-TailBytes:]
+	}
+	for len(p) > 0 {
+		i := int(at % TailBytes)
+		if want := min(TailBytes, i+len(p)); len(l.tail) < want {
+			l.tail = append(l.tail, make([]byte, want-len(l.tail))...)
+		}
+		n := copy(l.tail[i:], p)
+		p, at = p[n:], at+int64(n)
+	}
 }
 
 // Size is how many bytes came so far; the offset of the next one.

@@ -1,0 +1,82 @@
+package terminal
+
+import (
+	"path/filepath"
+
+	"github.com/wasmtools/wasmtools/internal/proctree"
+)
+
+// look is what the kernel says about a unit at one moment.
+type look struct {
+	terminal  bool // the modes of the terminal are known
+	canonical bool // it gives whole lines to its reader
+	echo      bool
+
+	front   proctree.Member // the foreground group's leader, or another one of it; zero if there is none
+	members int             // of the foreground group
+	stopped bool            // all of them are
+	reading bool            // one of them is blocked reading the terminal
+	polling bool            // one of them waits for events of which the terminal may be one
+	shell   bool            // the foreground group is the session's own shell
+}
+
+// Program is what is in the foreground of a unit.
+type Program struct {
+	Pid   int
+	Start uint64
+	Name  string // as the kernel calls it
+	File  string // base name of its file, where the system tells
+}
+
+func (l *look) program() Program {
+	p := Program{Pid: l.front.Pid, Start: l.front.Start, Name: l.front.Name}
+	if p.Pid != 0 {
+		p.File = filepath.Base(executable(p.Pid))
+		if p.File == "." {
+			p.File = ""
+		}
+	}
+	return p
+}
+
+// look asks the kernel.
+func (u *unit) look() look {
+	var l look
+	if u.over() {
+		return l
+	}
+	if u.tty {
+		l.canonical, l.echo, l.terminal = modes(u.proc.Terminal)
+	}
+	group := u.proc.Pid
+	if u.tty {
+		if g, err := u.proc.Foreground(); err == nil && g > 0 {
+			group = g
+		}
+	}
+	l.shell = group == u.proc.Pid
+	members, _ := u.proc.Members()
+	stopped := 0
+	for _, m := range members {
+		if m.Group != group {
+			continue
+		}
+		l.members++
+		if l.front.Pid == 0 || m.Pid == group {
+			l.front = m
+		}
+		switch m.State {
+		case 'T', 't':
+			stopped++
+		case 'Z', 'X':
+		default:
+			if u.tty {
+				reading, polling := blocked(m.Pid)
+				l.reading = l.reading || reading
+				l.polling = l.polling || polling
+			}
+		}
+	}
+	l.stopped = l.members > 0 && stopped == l.members
+	return l
+}

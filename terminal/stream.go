@@ -1,0 +1,336 @@
+package terminal
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wasmtools/wasmtools/terminal/output"
+)
+
+const (
+	readBytes    = 64 << 10
+	backlogBytes = 1 << 20   // read and not yet cleaned; a reader that gets further ahead waits
+	rawBytes     = 256 << 10 // what a screen is drawn from
+	sniffBytes   = 4 << 10   // of a command's output, by which it is found to be binary
+)
+
+// stream is one output: read at once, cleaned, and kept in a log. It belongs to
+// a unit, whose lock also guards what is shown of it.
+type stream struct {
+	mu   sync.Mutex
+	log  *output.Log
+	join *stream // where the text goes instead, for standard error that is shown with the rest
+
+	clean  output.Cleaner
+	redact redactor
+	raw    *rawTail // of a terminal
+	muted  bool     // prompt and echo are no output
+	last   time.Time
+	bytes  int64 // of text, for a stream that goes into another
+	sniff  sniffer
+
+	// With mu held:
+	mark    func(osc []byte)      // an OSC string came; the line before it is flushed if it is ours
+	ours    func(osc []byte) bool // whether mark will do something with it
+	changed func()                // not with mu held
+	tap     func(p []byte)        // raw output, for a person who joined
+	out     []byte                // scratch
+	ended   chan struct{}
+}
+
+func newStream(log *output.Log) *stream {
+	return &stream{log: log, last: time.Now(), ended: make(chan struct{}), changed: func() {}}
+}
+
+// pump drains f until its end, or until it is closed. Reading goes on while what
+// was read before is being worked on, so that a program is slowed down by its
+// terminal alone.
+func (s *stream) pump(f *os.File) {
+	var mu sync.Mutex
+	var backlog []byte
+	var over bool
+	cond := sync.NewCond(&mu)
+	go func() {
+		buf := make([]byte, readBytes)
+		for {
+			n, err := f.Read(buf) // EIO is how a terminal ends; no error is tried again
+			mu.Lock()
+			for len(backlog) > 0 && len(backlog)+n > backlogBytes {
+				cond.Wait()
+			}
+			backlog = append(backlog, buf[:n]...)
+			over = err != nil
+			cond.Broadcast()
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer close(s.ended)
+		var p []byte
+		for {
+			mu.Lock()
+			for len(backlog) == 0 && !over {
+				cond.Wait()
+			}
+			p, backlog = backlog, p[:0]
+			end := over
+			cond.Broadcast()
+			mu.Unlock()
+			if len(p) > 0 {
+				s.take(p)
+			}
+			if end && len(p) == 0 {
+				s.finish()
+				return
+			}
+			if cap(p) > backlogBytes/4 {
+				p = nil // memory for a flood is not kept
+			}
+		}
+	}()
+}
+
+// take works on what was read.
+func (s *stream) take(p []byte) {
+	s.mu.Lock()
+	s.last = time.Now()
+	if s.join != nil {
+		s.join.mu.Lock()
+		s.join.last = s.last
+		s.join.mu.Unlock()
+	}
+	if s.tap != nil {
+		s.tap(p)
+	}
+	p = s.redact.next(p)
+	s.cleaned(p)
+	s.mu.Unlock()
+	s.changed()
+}
+
+func (s *stream) cleaned(p []byte) {
+	if s.raw != nil {
+		s.raw.write(p)
+	}
+	if !s.muted {
+		s.sniff.take(p)
+	}
+	for len(p) > 0 {
+		out, rest, osc, found := s.clean.Next(s.out[:0], p)
+		s.out, p = out, rest
+		s.emit(out)
+		if !found || s.mark == nil {
+			continue
+		}
+		if s.ours != nil && s.ours(osc) {
+			kept := bytes.Clone(osc)
+			s.emit(s.clean.Flush(s.out[:0]))
+			osc = kept
+		}
+		s.mark(osc)
+	}
+	if cap(s.out) > backlogBytes/4 {
+		s.out = nil
+	}
+}
+
+func (s *stream) emit(text []byte) {
+	if s.muted || len(text) == 0 {
+		return
+	}
+	s.bytes += int64(len(text))
+	if s.join != nil {
+		s.join.mu.Lock()
+		s.join.log.Write(text)
+		s.join.mu.Unlock()
+		return
+	}
+	s.log.Write(text)
+}
+
+// finish is for the end of the program's output.
+func (s *stream) finish() {
+	s.mu.Lock()
+	s.cleaned(s.redact.flush())
+	s.emit(s.clean.Flush(s.out[:0]))
+	s.mu.Unlock()
+	s.changed()
+}
+
+// view is a look at a stream.
+type view struct {
+	size    int64  // of the log
+	pending string // the line that is not finished
+	last    time.Time
+	binary  bool
+}
+
+func (s *stream) view() view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := view{size: s.log.Size(), last: s.last, binary: s.sniff.binary()}
+	if !s.muted {
+		v.pending = s.clean.Pending()
+	}
+	return v
+}
+
+// separate ends an unfinished line, so that what comes does not seem to belong
+// to it. s.mu is held.
+func (s *stream) separate() {
+	s.out = s.clean.Flush(s.out[:0])
+	s.emit(s.out)
+	size := s.log.Size()
+	if size == 0 {
+		return
+	}
+	var last [1]byte
+	if n, _, _ := s.log.ReadAt(last[:], size-1); n == 1 && last[0] != '\n' {
+		s.log.Write([]byte{'\n'})
+	}
+}
+
+// sniffer tells binary output by its beginning.
+type sniffer struct{ seen, bad int }
+
+func (s *sniffer) take(p []byte) {
+	for len(p) > 0 && s.seen < sniffBytes {
+		r, n := utf8.DecodeRune(p)
+		if r == 0 || r == utf8.RuneError && n == 1 && utf8.FullRune(p) {
+			s.bad++
+		}
+		s.seen += n
+		p = p[n:]
+	}
+}
+
+func (s *sniffer) binary() bool { return s.seen >= 64 && s.bad*10 > s.seen*3 }
+
+// redactor takes secrets out of what is read, also where they are read in pieces.
+type redactor struct {
+	secrets [][]byte
+	held    []byte // the beginning of a secret, perhaps
+}
+
+const redacted = "[secret]"
+
+func (r *redactor) add(secret []byte) {
+	secret = bytes.Trim(secret, "\r\n")
+	if len(secret) > 0 {
+		r.secrets = append(r.secrets, bytes.Clone(secret))
+	}
+}
+
+func (r *redactor) next(p []byte) []byte {
+	if len(r.secrets) == 0 {
+		return p
+	}
+	p = append(r.held, p...)
+	r.held = nil
+	p = r.replaced(p)
+	keep := 0
+	for _, s := range r.secrets {
+		for n := min(len(s)-1, len(p)); n > keep; n-- {
+			if bytes.HasSuffix(p, s[:n]) {
+				keep = n
+				break
+			}
+		}
+	}
+	r.held = bytes.Clone(p[len(p)-keep:])
+	return p[:len(p)-keep]
+}
+
+func (r *redactor) replaced(p []byte) []byte {
+	for _, s := range r.secrets {
+		if bytes.Contains(p, s) {
+			p = bytes.ReplaceAll(p, s, []byte(redacted))
+		}
+	}
+	return p
+}
+
+func (r *redactor) flush() []byte {
+	p := r.held
+	r.held = nil
+	return p
+}
+
+// rawTail keeps the end of what a terminal program wrote, with the sizes that the
+// terminal had, for whoever wants to see its screen.
+type rawTail struct {
+	buf   []byte
+	total int64 // bytes that came
+	sizes []sized
+	// alternate: a program has switched to the other screen.
+	alternate bool
+}
+
+type sized struct {
+	at         int64
+	cols, rows int
+}
+
+func (r *rawTail) write(p []byte) {
+	r.total += int64(len(p))
+	if len(p) >= rawBytes {
+		r.buf = append(r.buf[:0], p[len(p)-rawBytes:]...)
+		return
+	}
+	if len(r.buf)+len(p) > 2*rawBytes {
+		r.buf = append(r.buf[:0], r.buf[len(r.buf)-rawBytes:]...)
+	}
+	r.buf = append(r.buf, p...)
+}
+
+// resized notes a new size.
+func (r *rawTail) resized(cols, rows int) {
+	r.sizes = append(r.sizes, sized{r.total, cols, rows})
+	first := r.total - int64(len(r.buf))
+	for len(r.sizes) > 1 && r.sizes[1].at <= first || len(r.sizes) > 64 {
+		r.sizes = r.sizes[1:]
+	}
+}
+
+// answer gives the reply to what a program asks its terminal; "" for what is no
+// question. Programs wait for these.
+func answer(params []byte, final byte, cols, rows, col int) string {
+	p := string(params)
+	switch {
+	case final == 'n' && p == "5":
+		return "\x1b[0n"
+	case final == 'n' && (p == "6" || p == "?6"):
+		// Only the column is known; without a screen the last row is the best guess.
+		private := p[:len(p)-1]
+		return "\x1b[" + private + strconv.Itoa(rows) + ";" + strconv.Itoa(min(col, cols-1)+1) + "R"
+	case final == 'c' && (p == "" || p == "0"):
+		return "\x1b[?62;22c"
+	case final == 'c' && (p == ">" || p == ">0"):
+		return "\x1b[>1;10;0c"
+	case final == 'q' && (p == ">" || p == ">0"):
+		return "\x1bP>|wasmtools\x1b\\"
+	case final == 't' && p == "18":
+		return "\x1b[8;" + strconv.Itoa(rows) + ";" + strconv.Itoa(cols) + "t"
+	case final == 'p' && len(p) > 1 && p[len(p)-1] == '$' && len(p) < 12:
+		return "\x1b[" + p[:len(p)-1] + ";0$y"
+	}
+	return ""
+}
+
+// answerOSC is answer for OSC strings.
+func answerOSC(osc []byte) string {
+	switch string(osc) {
+	case "10;?":
+		return "\x1b]10;rgb:ffff/ffff/ffff\x1b\\"
+	case "11;?":
+		return "\x1b]11;rgb:0000/0000/0000\x1b\\"
+	}
+	return ""
+}
