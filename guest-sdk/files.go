@@ -62,6 +62,7 @@ type Change struct {
 	SHA256       string // of the content after, in hexadecimal
 	Replacements int64
 	Lines        []LineRange // of the replaced spans, in the new file
+	CRLF         bool        // LF in a new text became CRLF, as the lines at its place end
 	Removed      int64       // names removed
 }
 
@@ -129,6 +130,7 @@ func changeOf(v Value) Change {
 		SHA256:       v.Get("sha256").TextOr(""),
 		Replacements: v.Get("replacements").IntOr(0),
 		Removed:      v.Get("removed").IntOr(0),
+		CRLF:         v.Get("crlf").BoolOr(false),
 	}
 	for _, r := range v.Get("lines").Items() {
 		c.Lines = append(c.Lines, LineRange{r.Get("start").IntOr(0), r.Get("end").IntOr(0)})

@@ -31,6 +31,7 @@ type Found struct {
 	Total      int64     // matches (content, count), files, or names found
 	TotalFiles int64
 	AtLeast    bool // Total is a lower bound
+	Ended      Code // with AtLeast: what ended the search, Timeout or TooLarge
 	NextOffset int64
 	Next       string // locate: cursor of the next page
 	Scanned    int64  // files looked into
@@ -99,6 +100,7 @@ func (c *Call) Search(q Query) (Found, error) {
 		Total:      v.Get("total").IntOr(0),
 		TotalFiles: v.Get("total_files").IntOr(0),
 		AtLeast:    v.Get("at_least").BoolOr(false),
+		Ended:      Code(v.Get("ended").TextOr("")),
 		NextOffset: v.Get("next_offset").IntOr(0),
 		Next:       v.Get("next").TextOr(""),
 		Scanned:    v.Get("scanned").IntOr(0),

@@ -103,6 +103,8 @@ func TestReplaceBlock(t *testing.T) {
 		{"numbers that are in the file", "1\ta\n2\tb\n", args("path", "f", "old", "1\ta\n2\tb", "new", "x"), "x\n", "replaced 1 place"},
 		{"numbers in one edit of two", "a\n2\tb\n", args("path", "f", "edits", []obj{{"old": "1\ta", "new": "1\tA"}, {"old": "2\tb", "new": "B"}}), "A\nB\n", "were left out"},
 		{"CRLF and pasted numbers", "a\r\nb\r\n", args("path", "f", "old", "1\ta\n2\tb", "new", "x\ny"), "x\r\ny\r\n", "were left out"},
+		{"LF in a CRLF file is told", "a\r\nb\r\n", args("path", "f", "old", "b", "new", "b\nc"), "a\r\nb\r\nc\r\n", "(line ends of new written as CRLF, as in the file)"},
+		{"CRLF to the byte", "a\r\nb\r\n", args("path", "f", "old", "a\r\nb\r\n", "new", "a\nb\n"), "a\nb\n", "replaced 1 place"},
 		{"dry run", "a\n", args("path", "f", "old", "a", "new", "b", "dry_run", true), "a\n", "dry run, nothing was changed"},
 		{"expected", "a\n", args("path", "f", "old", "a", "new", "b", "expected_sha256", sum("a\n")), "b\n", ""},
 	} {
@@ -139,6 +141,7 @@ func TestReplaceBlockRefuses(t *testing.T) {
 		{"twice", "abab", args("path", "f", "old", "ab", "new", "b"), guest.NotUnique, "2 times"},
 		{"overlapping", "ababab", args("path", "f", "old", "abab", "new", "b"), guest.NotUnique, "2 times"},
 		{"not there", "a", args("path", "f", "old", "z", "new", "b"), guest.NoMatch, ""},
+		{"CRLF in an LF file", "a\nb\n", args("path", "f", "old", "a\r\nb", "new", "x"), guest.NoMatch, ""},
 		{"numbers with a gap", "a\nb\nc\n", args("path", "f", "old", "1\ta\n3\tb", "new", "x"), guest.NoMatch, ""},
 		{"numbers on some lines", "a\nb\n", args("path", "f", "old", "1\ta\nb", "new", "x"), guest.NoMatch, ""},
 		{"numbers, and still not there", "a\n", args("path", "f", "old", "1\tz", "new", "x"), guest.NoMatch, ""},

@@ -38,7 +38,7 @@ func grep(c *guest.Call) (guest.Result, error) {
 		return guest.Result{}, err
 	}
 	if r.Total == 0 {
-		return noMatch(q, r), nil
+		return noMatch(q, r)
 	}
 	if q.Mode == "content" {
 		return grepContent(c, q, r)
@@ -47,16 +47,34 @@ func grep(c *guest.Call) (guest.Result, error) {
 }
 
 // noMatch answers a search that found nothing: no error, and what was searched.
-func noMatch(q guest.Query, r guest.Found) guest.Result {
+// Where a limit ended the search, nobody knows whether there is a match, so that
+// is an error with the way on.
+func noMatch(q guest.Query, r guest.Found) (guest.Result, error) {
 	text := "no match in " + count(r.Scanned, "file")
 	if r.AtLeast {
-		text += " (the search was ended by a limit before it had seen all)"
+		code := r.Ended
+		if code == "" {
+			code = guest.TooLarge
+		}
+		return guest.Result{}, guest.FailPath(code, q.Path, "a limit ended the search before it had seen all; "+text+" up to there").
+			WithNext(searchLess).With(searchDetails(q, r, 0, 0)...)
 	}
 	if q.Path != "" {
 		text += " below " + guest.QuotePath(q.Path)
 	}
 	text += "\n" + skippedText(r.Skipped)
-	return guest.Text(text).WithDetails(searchDetails(q, r, 0, 0)...)
+	return guest.Text(text).WithDetails(searchDetails(q, r, 0, 0)...), nil
+}
+
+// searchLess is the way on from a search that a limit ended.
+const searchLess = "search less: a nearer path, or a glob; of one huge file read parts with read_open and a range"
+
+// endedText is the notice of an answer that is not all that there is.
+func endedText(r guest.Found) string {
+	if !r.AtLeast || r.Ended == "" {
+		return ""
+	}
+	return "[a limit ended the search before it had seen all (" + string(r.Ended) + "); " + searchLess + "]\n"
 }
 
 // searchDetails gives what a program may want besides the text.
@@ -71,15 +89,19 @@ func searchDetails(q guest.Query, r guest.Found, shown int, next int64) []guest.
 	if r.AtLeast {
 		d = append(d, guest.F("at_least", true))
 	}
+	if r.Ended != "" {
+		d = append(d, guest.F("ended", string(r.Ended)))
+	}
 	if next > 0 {
 		d = append(d, guest.F("next_offset", next))
 	}
 	return append(d, guest.F("skipped", skippedDetail(r.Skipped)))
 }
 
-func pastOffset(q guest.Query, r guest.Found, what string) error {
-	return guest.Fail(guest.InvalidArguments, "offset "+itoa(q.Offset)+" is past the end; there are "+itoa(r.Total)+" "+what).
-		With(guest.F("total", r.Total))
+// pastOffset answers an offset that is not below total, of what is counted.
+func pastOffset(q guest.Query, total int64, counted string) error {
+	return guest.Fail(guest.InvalidArguments, "offset "+itoa(q.Offset)+" is past the end of "+counted).
+		WithNext("use an offset below " + itoa(total) + ", or none").With(guest.F("total", total))
 }
 
 // moreText is the notice of a page that is not the last.
@@ -89,12 +111,12 @@ func moreText(next int64) string {
 
 // grepFiles answers the modes files and count: one file a line.
 func grepFiles(q guest.Query, r guest.Found) guest.Result {
-	if len(r.Files) == 0 && q.Offset > 0 {
-		return guest.ErrorResult(pastOffset(q, r, "files"))
-	}
 	total, least := r.Total, ""
 	if q.Mode == "count" {
 		total = r.TotalFiles
+	}
+	if len(r.Files) == 0 && q.Offset > 0 {
+		return guest.ErrorResult(pastOffset(q, total, count(total, "file")))
 	}
 	if r.AtLeast {
 		least = "at least "
@@ -128,7 +150,7 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 	if next > 0 {
 		text += moreText(next)
 	}
-	return guest.Text(text + skippedText(r.Skipped)).WithDetails(searchDetails(q, r, shown, next)...)
+	return guest.Text(text + endedText(r) + skippedText(r.Skipped)).WithDetails(searchDetails(q, r, shown, next)...)
 }
 
 // grepContent answers the mode content. What counts as one match is the host's
@@ -136,7 +158,7 @@ func grepFiles(q guest.Query, r guest.Found) guest.Result {
 // with a lower limit until it fits, and the host says where to go on.
 func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, error) {
 	if len(r.Lines) == 0 && len(r.Files) == 0 && q.Offset > 0 {
-		return guest.Result{}, pastOffset(q, r, "matches")
+		return guest.Result{}, pastOffset(q, r.Total, matchesText(r.Total))
 	}
 	for {
 		body, matches, fits := contentText(r.Lines)
@@ -148,7 +170,7 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 			}
 			if len(again.Lines) == 0 && len(again.Files) == 0 {
 				// The files changed under the search; there is nothing left to show.
-				return noMatch(q, again), nil
+				return noMatch(q, again)
 			}
 			r = again
 			continue
@@ -180,7 +202,7 @@ func grepContent(c *guest.Call, q guest.Query, r guest.Found) (guest.Result, err
 		if r.NextOffset > 0 {
 			text += moreText(r.NextOffset)
 		}
-		text += skippedText(r.Skipped)
+		text += endedText(r) + skippedText(r.Skipped)
 		return guest.Text(text).WithDetails(searchDetails(q, r, matches, r.NextOffset)...), nil
 	}
 }

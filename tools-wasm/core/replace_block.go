@@ -39,6 +39,9 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 		head += ", now " + rangesText(change.Lines)
 	}
 	head += "; sha256 " + change.SHA256
+	if change.CRLF {
+		head += " (line ends of new written as CRLF, as in the file)"
+	}
 	if stripped {
 		head += " (the line numbers before the pasted text were left out)"
 	}
@@ -49,6 +52,9 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	d := []guest.Field{
 		guest.F("path", named(change.Path)), guest.F("replacements", change.Replacements), guest.F("lines", lines),
 		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256),
+	}
+	if change.CRLF {
+		d = append(d, guest.F("line_ends", "CRLF"))
 	}
 	if stripped {
 		d = append(d, guest.F("line_numbers_stripped", true))

@@ -172,6 +172,43 @@ func TestGrepRequest(t *testing.T) {
 	}
 }
 
+// TestGrepOffsetPastTheEnd: the error tells how many there are of what the offset
+// counts, which in mode count are files and not matches.
+func TestGrepOffsetPastTheEnd(t *testing.T) {
+	h := guesttest.New()
+	h.Search = func(guesttest.Request) (guesttest.Response, error) {
+		return guesttest.Response{Total: 5, TotalFiles: 1, Scanned: 1}, nil
+	}
+	for mode, says := range map[string]string{"files": "past the end of 5 files", "count": "past the end of 1 file;", "content": "past the end of 5 matches"} {
+		r := h.Call("grep", args("pattern", "p", "mode", mode, "offset", 9))
+		wantError(t, r, guest.InvalidArguments, says, "use an offset below")
+	}
+}
+
+// TestGrepSaysWhereItEnded: that nothing was found before a limit ended the
+// search is no answer but an error with the way on; what was found comes with it.
+func TestGrepSaysWhereItEnded(t *testing.T) {
+	h := guesttest.New()
+	for _, code := range []guest.Code{guest.Timeout, guest.TooLarge} {
+		for _, total := range []int{0, 1} {
+			h.Search = func(guesttest.Request) (guesttest.Response, error) {
+				r := guesttest.Response{Total: total, AtLeast: true, Ended: string(code), Scanned: 1}
+				if total > 0 {
+					r.Files = []guesttest.FileHit{{Path: "a"}}
+				}
+				return r, nil
+			}
+			r := h.Call("grep", args("pattern", "p", "path", "big"))
+			if r.IsError != (total == 0) || total == 0 && r.Meta.Code != string(code) {
+				t.Errorf("%d found: error %v, code %q; want %v, %s", total, r.IsError, r.Meta.Code, total == 0, code)
+			}
+			if d := r.Details(); d["ended"] != string(code) || !strings.Contains(r.Text(), "ended the search") || !strings.Contains(r.Text(), "a nearer path, or a glob") {
+				t.Errorf("%d found: %q, details %v", total, r.Text(), d)
+			}
+		}
+	}
+}
+
 // TestGrepShowsNothingSilently: a match that has no line to be shown is told.
 func TestGrepShowsNothingSilently(t *testing.T) {
 	h := guesttest.New()
