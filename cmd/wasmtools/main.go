@@ -109,6 +109,9 @@ func strict(root *cobra.Command) {
 		case "completion":
 			c.Args = noCommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			for _, shell := range c.Commands() {
+				shell.Args = args(shell.Args)
+			}
 		}
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -38,7 +40,9 @@ everywhere. Exit code 1 if one fails.`,
 				file = a[0]
 			}
 			p, err := config.ReadFile(file)
-			if err != nil {
+			if len(a) == 0 && errors.Is(err, fs.ErrNotExist) {
+				return usageError{fmt.Errorf("nothing is configured at %s; name the file whose examples are meant", file)}
+			} else if err != nil {
 				return usageError{err}
 			}
 			s, err := config.Parse(file, p)
