@@ -147,7 +147,8 @@ func (j *judge) matches(as []atom, st *state) ([]string, bool) {
 	// What follows the last pattern literally must exist too.
 	out := texts[:0]
 	for _, t := range texts {
-		if _, isPattern := globOf(parts[len(parts)-1]); !isPattern {
+		// Behind a last slash there is only a look at whether it is a directory.
+		if end := parts[len(parts)-1]; len(end) > 0 && pattern(end) < 0 {
 			full := absolute(base, t)
 			j.strays(full[:strings.LastIndexByte(full, '/')+1])
 		}
