@@ -23,6 +23,12 @@ const (
 	// more than none.
 	maxUnarchived = 256 << 10
 
+	// maxError is how many characters of a failed call are shown: clients cut
+	// longer ones without a word (Claude Code near 11,000, so MCP shows as many).
+	// What matters stands first, so the beginning stays before the receipt.
+	maxError  = 8000
+	errorHead = 4 << 10
+
 	// shownEnds is how much is shown of both ends of a text that is shown neither
 	// whole nor by a receipt.
 	shownEnds = 1 << 10
@@ -32,12 +38,22 @@ const (
 // artifact, and a receipt stands in its place. Other blocks stay. What is marked
 // sensitive is not kept.
 func (t *Turn) bounded(p *prepared, r tool.Result) tool.Result {
-	size, text := textSize(r.Content), ""
-	readable := t.reads()
-	if size <= maxText || (!readable || t.space.archive == nil) && size <= maxUnarchived {
+	size := textSize(r.Content)
+	if size <= maxError { // no limit is lower
 		return r
 	}
-	text = r.PlainText()
+	readable := t.reads()
+	text := ""
+	switch keeps := readable && t.space.archive != nil; {
+	case keeps && r.IsError:
+		if text = r.PlainText(); size <= maxText && utf8.RuneCountInString(text) <= maxError {
+			return r
+		}
+	case size <= maxText, !keeps && size <= maxUnarchived:
+		return r
+	default:
+		text = r.PlainText()
+	}
 	about := tool.ArtifactInfo{Title: "the result of " + p.def.Name, MIMEType: "text/plain; charset=utf-8", Sensitive: r.Sensitive}
 	ref, redacted, err := t.space.archive.put(t.scope(p), about, strings.NewReader(text))
 	if err == nil {
@@ -47,6 +63,9 @@ func (t *Turn) bounded(p *prepared, r tool.Result) tool.Result {
 	switch {
 	case err == nil && readable:
 		shown = receipt(p, r, ref, redacted)
+		if r.IsError {
+			shown = head(text, errorHead) + "\n" + shown
+		}
 	case err == nil:
 		shown = ends(text, fmt.Sprintf("%d bytes are not shown; no tool here reads them, a person can: wasmtools artifacts export %s", len(text)-2*shownEnds, ref.Handle))
 	default:
