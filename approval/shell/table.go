@@ -94,8 +94,8 @@ type entry struct {
 	Insert   []string // words put after the subcommand when a rule allowed it
 	Why      string   // why it is asked about, if it always is
 
-	Flags, Text, Number, Read, Change, Write, Dir, URL, Sed string // options without a value, and with one of a role
-	Follow, Glued, Pair, Pairread, Other, Spelled           string // see option, and the roles
+	Flags, Text, Number, Read, Change, Write, Dir, URL, Sed, Jq string // options without a value, and with one of a role
+	Follow, Glued, Pair, Pairread, Other, Spelled               string // see option, and the roles
 
 	Words map[string][]string // options whose value is one of a few words
 	Sub   map[string]entry
@@ -183,7 +183,7 @@ func (l *loader) program(name string, e entry, parent *program) *program {
 		role role
 	}{
 		{e.Flags, roleFlag}, {e.Text, roleText}, {e.Number, roleNumber}, {e.Read, roleRead}, {e.Change, roleChange},
-		{e.Write, roleWrite}, {e.Dir, roleDir}, {e.URL, roleURL}, {e.Sed, roleSed}, {e.Other, roleOther}, {e.Spelled, roleSpelled},
+		{e.Write, roleWrite}, {e.Dir, roleDir}, {e.URL, roleURL}, {e.Sed, roleSed}, {e.Jq, roleJq}, {e.Other, roleOther}, {e.Spelled, roleSpelled},
 	} {
 		add(g.list, option{role: g.role})
 	}
