@@ -146,9 +146,36 @@ func collectFaults(into []fault, path string, s *jsonschema.Schema, value any) [
 		}
 	}
 	if err := validateAlone(s, value); err != nil {
-		into = append(into, fault{path, trimLibraryPath(err.Error())})
+		text := trimLibraryPath(err.Error())
+		if plain := boundFault(text, s, value); plain != "" {
+			text = plain
+		}
+		into = append(into, fault{path, text})
 	}
 	return into
+}
+
+// boundFault says of the commonest faults what the validator says in terms of
+// its own making (0/1 is less than 1.000000); "" for all others.
+func boundFault(text string, s *jsonschema.Schema, value any) string {
+	keyword, _, _ := strings.Cut(text, ":")
+	switch v, isText := value.(string); {
+	case keyword == "minimum" && s.Minimum != nil:
+		return fmt.Sprintf("%s is less than %s, the least that is allowed", numeral(value), numeral(*s.Minimum))
+	case keyword == "maximum" && s.Maximum != nil:
+		return fmt.Sprintf("%s is more than %s, the most that is allowed", numeral(value), numeral(*s.Maximum))
+	case keyword == "minLength" && isText && v == "":
+		return "is empty"
+	}
+	return ""
+}
+
+// numeral writes a number without an exponent where that is short.
+func numeral(v any) string {
+	if f, ok := v.(float64); ok && f > -1e15 && f < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 func validateAlone(s *jsonschema.Schema, value any) error {

@@ -40,6 +40,28 @@ func TestEveryFaultIsListed(t *testing.T) {
 	}
 }
 
+// TestBoundsAreToldInTheirOwnNumbers: a number beside a bound is told as the
+// caller wrote it, not as the validator holds it.
+func TestBoundsAreToldInTheirOwnNumbers(t *testing.T) {
+	c, err := newArgumentChecker(json.RawMessage(`{"type":"object","properties":{
+		"n":{"type":"integer","minimum":1,"maximum":1000000},"s":{"type":"string","minLength":1},"x":{"type":"number","exclusiveMinimum":0}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		`{"n":0}`:       "- $.n: 0 is less than 1, the least that is allowed",
+		`{"n":-2.0}`:    "- $.n: -2 is less than 1, the least that is allowed",
+		`{"n":2000000}`: "- $.n: 2000000 is more than 1000000, the most that is allowed",
+		`{"s":""}`:      "- $.s: is empty",
+		`{"x":0}`:       "- $.x: exclusiveMinimum: ",
+		`{"n":"1"}`:     "- $.n: type: ",
+	} {
+		if _, _, err := c.freeze("demo", json.RawMessage(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("freeze(%s) = %v; want %q in it", args, err, want)
+		}
+	}
+}
+
 func TestArgumentsThatReadersDifferOn(t *testing.T) {
 	c := checker(t)
 	for _, args := range []string{
