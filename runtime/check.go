@@ -92,6 +92,10 @@ func structure(wasm []byte) (manifest.Summary, error) {
 	if elements > maxTable {
 		return s, refuse("the tables have %d elements; at most %d are allowed", elements, maxTable)
 	}
+	// Each costs the host some forty bytes in every instance, and tables hold no more.
+	if s.Elements > maxTable {
+		return s, refuse("the element segments have %d elements; at most %d are allowed", s.Elements, maxTable)
+	}
 	if s.Start {
 		return s, refuse("the module has a start function").
 			WithNext("build it as a reactor: export the function as _initialize")

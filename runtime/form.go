@@ -24,6 +24,7 @@ type form struct {
 	Globals  []global // every one that a reset restores, but for the countdown
 	MinBytes uint64   // of memory at the start
 	MaxBytes uint64   // that the module declares, or maxMemory
+	Cost     uint64   // of an instance to the host's heap, beside instanceCost
 
 	Decision Decision
 	Memory   []byte // of the snapshot, without the zeroes at its end
@@ -82,7 +83,7 @@ func Decide(wasm []byte) (Decision, error) {
 
 // formVersion stands for everything here that shapes a form. A change of what
 // is frozen, how, or with which host functions, gets a new number.
-const formVersion = 4
+const formVersion = 5
 
 // plan is how every module is instrumented.
 func plan() rewrite.Plan {
@@ -167,7 +168,7 @@ func (f *form) instrument(code []byte, start *snapshot) error {
 		f.MinBytes, f.Memory, f.Clock = start.size, bytes.TrimRight(start.memory, "\x00"), start.clock
 		f.Decision.Snapshot, f.Decision.InPlace, f.Decision.WarmedUp = true, true, start.warm
 	}
-	f.Wasm = m.Encode()
+	f.Wasm, f.Cost = m.Encode(), m.InstanceCost()
 	return nil
 }
 

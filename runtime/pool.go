@@ -30,9 +30,9 @@ const (
 	// warmBytes is how much memory of their own all of them hold together.
 	warmBytes = 64 << 20
 
-	// instanceCost is what an instance costs the host's heap beside its memory:
-	// of a Go guest mostly its table (100 to 140 KiB in wazero 1.12).
-	instanceCost = 128 << 10
+	// instanceCost is what every instance costs the host's heap beside its memory.
+	// What depends on the module is in its form.
+	instanceCost = 32 << 10
 
 	// idleTime is how long an instance waits for a call before it is given up.
 	idleTime = time.Minute
@@ -85,7 +85,7 @@ func (o *pool) keep(i *instance) (gone []*instance) {
 	return gone
 }
 
-func (i *instance) cost() uint64 { return i.kept + instanceCost }
+func (i *instance) cost() uint64 { return i.kept + instanceCost + i.program.form.Cost }
 
 // remove takes the n-th waiting instance out. The lock is held.
 func (o *pool) remove(n int) *instance {

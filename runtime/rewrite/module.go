@@ -172,6 +172,18 @@ func (m *Module) CodeSize() int {
 	return n
 }
 
+// InstanceCost estimates what an instance costs its host's heap beside memory and
+// a fixed part, in bytes. The figures are those of wazero 1.12: it keeps a function
+// object for every element of a segment, whether the segment is used or not.
+func (m *Module) InstanceCost() uint64 {
+	const segment, element, slot, named = 24, 40, 8, 96
+	n := segment*uint64(len(m.elements)+len(m.datas)) + slot*m.elementsAtStart() + named*uint64(len(m.globals)+len(m.exports))
+	for _, e := range m.elements {
+		n += element * uint64(len(e.funcs)+len(e.inits))
+	}
+	return n
+}
+
 // imported is how many of the things in a space are imports; they come first.
 func (m *Module) imported(s space) uint32 {
 	n := uint32(0)
