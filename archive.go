@@ -115,42 +115,52 @@ func (r archiveReader) Call(ctx context.Context, inv tool.Invocation, s tool.Sin
 	if handle == "" {
 		return r.Tool.Call(ctx, inv, s)
 	}
-	res, err := r.read(ctx, inv, handle, members, s)
-	if err != nil {
-		return tool.ErrorResult(err), nil
+	for try := 0; ; try++ {
+		res, same, err := r.read(ctx, inv, handle, members, s)
+		switch {
+		case err != nil:
+			return tool.ErrorResult(err), nil
+		case same:
+			return res, nil
+		case try == maxReread:
+			return tool.ErrorResult(tool.Errorf(tool.Busy, "the content of the artifact %s changes while it is read", handle).
+				WithNext("try again in some seconds")), nil
+		}
 	}
-	return res, nil
 }
 
-func (r archiveReader) read(ctx context.Context, inv tool.Invocation, handle string, members map[string]json.RawMessage, s tool.Sink) (tool.Result, error) {
+// maxReread bounds how often a file is read again because another process stored
+// the same content in its place meanwhile.
+const maxReread = 3
+
+// read lets the tool read what the handle stands for. It is not the same if the
+// guest may have read another file than the one that was verified.
+func (r archiveReader) read(ctx context.Context, inv tool.Invocation, handle string, members map[string]json.RawMessage, s tool.Sink) (res tool.Result, same bool, err error) {
 	if r.archive == nil {
-		return tool.Result{}, artifact.NotFound()
+		return res, false, artifact.NotFound()
 	}
 	f, err := r.archive.store.Open(inv.Session, handle)
 	if err != nil {
-		return tool.Result{}, err
+		return res, false, err
 	}
 	defer f.Close()
 	files, err := r.archive.contents()
 	if err != nil {
-		return tool.Result{}, err
+		return res, false, err
 	}
 	members["path"], _ = json.Marshal(f.Name())
 	if inv.Arguments, err = json.Marshal(members); err != nil {
-		return tool.Result{}, err
+		return res, false, err
 	}
-	res, err := r.over(files, f.Name()).Call(ctx, inv, s)
-	if err != nil {
-		return tool.Result{}, err
+	if res, err = r.over(files, f.Name()).Call(ctx, inv, s); err != nil {
+		return res, false, err
 	}
-	// The guest opened the file anew. That it was the one that was verified shows
-	// if it still is there.
 	again, err := r.archive.store.Open(inv.Session, handle)
 	if err != nil {
-		return tool.Result{}, err
+		return res, false, err
 	}
-	again.Close()
-	return renamed(res, f.Name(), scheme+handle), nil
+	defer again.Close()
+	return renamed(res, f.Name(), scheme+handle), f.Same(again), nil
 }
 
 // over is the tool with one file in place of the workspace.

@@ -81,8 +81,8 @@ type Store struct {
 	opts Options
 
 	mu       sync.Mutex
-	root     *os.Root               // nil until something is stored
-	verified map[string]fs.FileInfo // objects whose bytes were checked, as they were then
+	root     *os.Root         // nil until something is stored
+	verified map[string]stamp // objects whose bytes were checked, as they were then
 	puts     int
 	counted  int64 // bytes that are stored, as far as is known
 }
@@ -104,7 +104,7 @@ func Open(dir string, o Options) *Store {
 	if o.MaxStored <= 0 {
 		o.MaxStored = MaxStored
 	}
-	return &Store{dir: dir, opts: o, verified: map[string]fs.FileInfo{}}
+	return &Store{dir: dir, opts: o, verified: map[string]stamp{}}
 }
 
 // ValidHandle reports whether s can be a handle: 26 letters a-z and digits 2-7,
@@ -200,8 +200,8 @@ func objectName(d tool.Digest) string { return strings.TrimPrefix(string(d), "sh
 
 // Contents is the folder in which the files of opened artifacts stand, each
 // under its [File.Name], for readers that take a folder and a name. They open
-// the file anew: whether it was the one that was verified shows if Open, asked
-// again afterwards, still gives the artifact.
+// the file anew: that it was the one that was verified shows if Open, asked
+// again afterwards, gives the [File.Same] file.
 func (s *Store) Contents() string { return filepath.Join(s.dir, objects) }
 
 // make opens the folder, and makes it if it is not there.
@@ -294,7 +294,27 @@ func (s *Store) Close() error {
 // File is the content of an artifact, open for reading.
 type File struct {
 	Info
-	f *os.File
+	f     *os.File
+	stamp stamp
+}
+
+// Same reports whether two times of opening gave one file, in which nobody wrote
+// between them.
+func (f *File) Same(o *File) bool { return f.stamp.same(o.stamp) }
+
+// settled is the age from which a file's times tell whether it was changed again:
+// two changes within one tick of the system's clock have the same time, and some
+// file systems count whole seconds.
+var settled = 2 * time.Second
+
+// stamp says which file it was, and when it was changed last.
+type stamp struct {
+	fi      fs.FileInfo
+	changed int64 // which no program can set, where the system has such a time
+}
+
+func (s stamp) same(o stamp) bool {
+	return s.fi != nil && o.fi != nil && os.SameFile(s.fi, o.fi) && s.fi.Size() == o.fi.Size() && s.fi.ModTime().Equal(o.fi.ModTime()) && s.changed == o.changed
 }
 
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.f.ReadAt(p, off) }
@@ -325,9 +345,10 @@ func (s *Store) Open(session, handle string) (*File, error) {
 		return nil, unavailable(err)
 	}
 	name := s.object(info.Digest)
+	var st stamp
 	f, err := root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err == nil {
-		err = s.verify(name, f, info)
+		st, err = s.verify(name, f, info)
 	}
 	if err != nil {
 		if f != nil {
@@ -336,38 +357,49 @@ func (s *Store) Open(session, handle string) (*File, error) {
 		return nil, tool.Errorf(tool.Lost, "the content of the artifact %s is not what was stored", handle).
 			WithNext("make the call again if its output is still needed").Because(err)
 	}
-	return &File{Info: info, f: f}, nil
+	return &File{Info: info, f: f, stamp: st}, nil
 }
 
 // verify checks the bytes of f once, and again if the file has changed.
-func (s *Store) verify(name string, f *os.File, info Info) error {
-	fi, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case !fi.Mode().IsRegular() || fi.Size() != info.Bytes:
-		return fmt.Errorf("the file has %d bytes; want %d", fi.Size(), info.Bytes)
+func (s *Store) verify(name string, f *os.File, info Info) (now stamp, err error) {
+	if now, err = stampOf(f); err != nil {
+		return now, err
+	}
+	if !now.fi.Mode().IsRegular() || now.fi.Size() != info.Bytes {
+		return now, fmt.Errorf("the file has %d bytes; want %d", now.fi.Size(), info.Bytes)
 	}
 	s.mu.Lock()
 	before := s.verified[name]
 	s.mu.Unlock()
-	if before != nil && os.SameFile(before, fi) && before.ModTime().Equal(fi.ModTime()) {
-		return nil
+	if before.same(now) {
+		return now, nil
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(f, 0, info.Bytes)); err != nil {
-		return err
+		return now, err
 	}
 	if got := tool.SumDigest([sha256.Size]byte(h.Sum(nil))); got != info.Digest {
-		return fmt.Errorf("the file's digest is %s", got)
+		return now, fmt.Errorf("the file's digest is %s", got)
+	}
+	if time.Since(time.Unix(0, now.changed)) < settled {
+		return now, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.verified) >= 1024 {
 		clear(s.verified)
 	}
-	s.verified[name] = fi
-	return nil
+	s.verified[name] = now
+	return now, nil
+}
+
+func stampOf(f *os.File) (stamp, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return stamp{}, err
+	}
+	changed, err := changedAt(f)
+	return stamp{fi, changed}, err
 }
 
 // Find is what is known of an artifact of the session.

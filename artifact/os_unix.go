@@ -48,3 +48,15 @@ func lock(f *os.File, how int) error {
 		}
 	}
 }
+
+// changedAt is when the file was changed last in any way.
+func changedAt(f *os.File) (int64, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstat(int(f.Fd()), &st)
+		if err == unix.EINTR {
+			continue
+		}
+		return st.Ctim.Nano(), err
+	}
+}

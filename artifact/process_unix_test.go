@@ -229,6 +229,68 @@ func TestFolderOfOthers(t *testing.T) {
 	}
 }
 
+// TestRewrittenContent: bytes that were changed in place are not shown, although
+// the file has the size and the time that it had. Control: by size and time alone
+// it is the same file.
+func TestRewrittenContent(t *testing.T) {
+	for _, trusting := range []bool{false, true} {
+		s, dir := open(t, artifact.Options{})
+		ref := put(t, s, "s", "text")
+		object := filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:"))
+		if trusting { // the file is verified, and then known by its times
+			defer artifact.Trust()()
+		}
+		for range 2 {
+			if got, err := read(s, "s", ref.Handle); err != nil || got != "text" {
+				t.Fatalf("read %q, %v", got, err)
+			}
+		}
+		before, err := os.Stat(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tick := before; trusting && !tick.ModTime().After(before.ModTime()); { // until the clock of the file system goes on
+			probe := filepath.Join(t.TempDir(), "probe")
+			if err := os.WriteFile(probe, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if tick, err = os.Stat(probe); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(object, []byte("TEXT"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(object, before.ModTime(), before.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(object); err != nil || !os.SameFile(before, fi) || !fi.ModTime().Equal(before.ModTime()) || fi.Size() != before.Size() {
+			t.Fatalf("control: the attack shows in %v, %v", fi, err)
+		}
+		if got, err := read(s, "s", ref.Handle); tool.CodeOf(err) != tool.Lost {
+			t.Errorf("trusting %v: read %q, %v", trusting, got, err)
+		}
+	}
+}
+
+// TestManySmallArtifacts: the number of handles is bounded too, the oldest go.
+func TestManySmallArtifacts(t *testing.T) {
+	defer artifact.Hold(20)()
+	s, _ := open(t, artifact.Options{})
+	first := put(t, s, "s", "same")
+	for range 20 {
+		put(t, s, "s", "same")
+	}
+	last := put(t, s, "s", "same")
+	gone, err := s.Prune(artifact.Retention{}, time.Now())
+	if err != nil || len(gone) != 2 || gone[0].Handle != first.Handle {
+		t.Errorf("Prune = %d, %v; want the two oldest", len(gone), err)
+	}
+	if _, err := read(s, "s", last.Handle); err != nil {
+		t.Errorf("the newest: %v", err)
+	}
+}
+
 // TestFifoInTheStore: what waits for a writer makes nobody wait.
 func TestFifoInTheStore(t *testing.T) {
 	s, dir := open(t, artifact.Options{})

@@ -54,7 +54,23 @@ func choose(all []Info, r Retention, now time.Time, remove func(*Info, string)) 
 	if r.MaxBytes != 0 {
 		makeRoom(all, r.MaxBytes, remove)
 	}
+	live := 0
+	for _, i := range all {
+		if i.Removed == "" {
+			live++
+		}
+	}
+	for i := range all {
+		if a := &all[i]; a.Removed == "" && live > maxLive {
+			live--
+			remove(a, "it made room for newer ones")
+		}
+	}
 }
+
+// maxLive is how many artifacts a workspace has at most, whatever their size:
+// equal content costs no room, but the file of each handle does.
+var maxLive = 10_000
 
 // Prune removes content by age, and then the oldest until the rest fits. What
 // was removed stays listed, without content, for as long again as MaxAge. It
@@ -233,6 +249,9 @@ func (s *Store) room(root *os.Root, n int64) error {
 			return unavailable(err)
 		}
 		s.counted = stored(all)
+		if len(all) > maxLive+maxTombstones {
+			_, _ = prune(root, Retention{}, time.Now())
+		}
 		if s.counted+n > s.opts.MaxStored {
 			left := s.opts.MaxStored - n
 			if left == 0 {
