@@ -22,7 +22,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"time"
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/tool"
@@ -31,13 +31,13 @@ import (
 // Stores is the folder of all stores. It is safe for concurrent use, also by
 // several processes.
 type Stores struct {
-	dir string
-	mu  sync.Mutex // between the calls of this process; the lock file is between processes
+	dir  string
+	turn chan struct{} // between the calls of this process; the lock file is between processes
 }
 
 // Open gives the stores below dir, which is made with mode 0700 at the first
 // change.
-func Open(dir string) *Stores { return &Stores{dir: dir} }
+func Open(dir string) *Stores { return &Stores{dir: dir, turn: make(chan struct{}, 1)} }
 
 // Store is that of one module in one workspace, which is named by its real path.
 func (s *Stores) Store(module tool.Digest, workspace string) hostfuncs.Store {
@@ -71,14 +71,18 @@ func (s *store) Set(ctx context.Context, key string, value []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.all.mu.Lock()
-	defer s.all.mu.Unlock()
+	select {
+	case s.all.turn <- struct{}{}:
+		defer func() { <-s.all.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if err := os.MkdirAll(s.all.dir, 0o700); err != nil {
 		return failed(err)
 	}
-	unlock, err := lockFile(filepath.Join(s.all.dir, s.name+".lock"))
+	unlock, err := s.lock(ctx)
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	defer unlock()
 	m, err := s.read()
@@ -105,6 +109,32 @@ func (s *store) Set(ctx context.Context, key string, value []byte) error {
 	}
 	return s.replace(m)
 }
+
+// lockPause is how long a call waits before it asks again for a lock that another
+// process holds, who only reads and writes one small file.
+const lockPause = 2 * time.Millisecond
+
+// lock obtains the lock between processes, which goes with the process that holds
+// it. Who holds it may be stopped or wait for a slow disk: a call waits no longer
+// than it has time.
+func (s *store) lock(ctx context.Context) (unlock func(), err error) {
+	path := filepath.Join(s.all.dir, s.name+".lock")
+	for {
+		if unlock, err = tryLock(path); err == nil {
+			return unlock, nil
+		}
+		if !errors.Is(err, errHeld) {
+			return nil, failed(err)
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+var errHeld = errors.New("another process holds the lock")
 
 func (s *store) read() (map[string][]byte, error) {
 	m := map[string][]byte{}

@@ -2,12 +2,14 @@ package kvstore
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/tool"
@@ -90,6 +92,42 @@ func TestStoreLosesNothing(t *testing.T) {
 		if _, ok, err := s.Get(ctx, fmt.Sprint(i)); !ok || err != nil {
 			t.Errorf("key %d is lost: %v", i, err)
 		}
+	}
+}
+
+// TestWaitingIsTheCalls: a call that waits for another process, or for another call
+// of this one, ends when its time is over. The control is that it changes the store
+// once nobody is before it.
+func TestWaitingIsTheCalls(t *testing.T) {
+	dir := t.TempDir()
+	all := Open(dir)
+	s := all.Store("m", "w").(*store)
+	if err := s.Set(t.Context(), "k", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	over := tool.Errorf(tool.Timeout, "over")
+	wait := func(what string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, over)
+		defer cancel()
+		if err := s.Set(ctx, "k", []byte("2")); tool.CodeOf(err) != tool.Timeout {
+			t.Errorf("while %s holds the store: Set = %v; want timeout", what, err)
+		}
+	}
+	unlock, err := tryLock(filepath.Join(dir, s.name+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait("another process")
+	unlock()
+	all.turn <- struct{}{}
+	wait("another call")
+	<-all.turn
+	if v, _, err := s.Get(t.Context(), "k"); string(v) != "1" || err != nil {
+		t.Errorf("the store holds %q, %v; want 1", v, err)
+	}
+	if err := s.Set(t.Context(), "k", []byte("2")); err != nil {
+		t.Errorf("control: Set = %v", err)
 	}
 }
 
