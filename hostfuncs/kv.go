@@ -3,6 +3,7 @@ package hostfuncs
 import (
 	"bytes"
 	"context"
+	"unicode/utf8"
 
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -78,6 +79,8 @@ func (c *Call) kv(key string) error {
 		return tool.Errorf(tool.NotAvailable, "this runtime keeps nothing between calls")
 	case key == "" || len(key) > MaxKey:
 		return tool.Errorf(tool.InvalidArguments, "a key of %d bytes; it must have 1 to %d", len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return tool.Errorf(tool.InvalidArguments, "a key that is not UTF-8") // two of them could be kept as one
 	}
 	return nil
 }

@@ -132,6 +132,7 @@ func TestKV(t *testing.T) {
 		{"no store", &hostfuncs.Call{Grant: hostfuncs.Grant{KV: true}}, "k", nil, tool.NotAvailable},
 		{"no key", call(false), "", nil, tool.InvalidArguments},
 		{"long key", call(false), strings.Repeat("k", hostfuncs.MaxKey+1), nil, tool.InvalidArguments},
+		{"a key that is not text", call(false), "k\xff", nil, tool.InvalidArguments},
 		{"large value", call(false), "k", make([]byte, hostfuncs.MaxValue+1), tool.TooLarge},
 	} {
 		if err := bad.call.KVSet(ctx, bad.key, bad.value); tool.CodeOf(err) != bad.want {
