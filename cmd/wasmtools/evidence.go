@@ -102,6 +102,9 @@ var statuses = []evidence.Status{
 // filter reads the flags.
 func (f *callFlags) filter(now time.Time) (index.Filter, error) {
 	var err error
+	if f.Limit < 0 {
+		return f.Filter, usageError{fmt.Errorf("--limit is a number of calls, not %d", f.Limit)}
+	}
 	if f.Since, err = parseSince(f.since, now); err != nil {
 		return f.Filter, usageError{err}
 	}

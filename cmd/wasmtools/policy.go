@@ -60,7 +60,10 @@ Exit codes: 0 allow (and always with --jsonl), 3 deny, 4 ask.`,
 		Example: `  wasmtools policy check -- terminal_session '{"op":"exec","command":"ls -la | head"}'
   wasmtools policy check --rules mine.toml --json -- write_file '{"path":"a","content":"x"}'`,
 		RunE: func(c *cobra.Command, a []string) error {
-			if asLines && len(a) > 0 || !asLines && (len(a) < 1 || len(a) > 2) {
+			switch {
+			case asLines && len(a) > 0:
+				return usageError{fmt.Errorf("with --jsonl the calls come from standard input; leave %q away", a[0])}
+			case !asLines && (len(a) < 1 || len(a) > 2):
 				return usageError{fmt.Errorf("name a tool and its arguments, or use --jsonl; usage: %s", c.UseLine())}
 			}
 			k, err := newChecker(c, &f)
