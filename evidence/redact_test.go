@@ -187,11 +187,13 @@ func TestRedactArguments(t *testing.T) {
 // Control: another value in the same forms stays.
 func TestSpellings(t *testing.T) {
 	for form, spell := range map[string]func(string) string{
-		"plain":             func(v string) string { return v },
-		"hex":               func(v string) string { return hex.EncodeToString([]byte(v)) },
-		"capital hex":       func(v string) string { return fmt.Sprintf("%X", v) },
-		"query":             url.QueryEscape,
-		"query, small":      func(v string) string { return strings.NewReplacer("%2F", "%2f", "%3D", "%3d", "%3C", "%3c").Replace(url.QueryEscape(v)) },
+		"plain":       func(v string) string { return v },
+		"hex":         func(v string) string { return hex.EncodeToString([]byte(v)) },
+		"capital hex": func(v string) string { return fmt.Sprintf("%X", v) },
+		"query":       url.QueryEscape,
+		"query, small": func(v string) string {
+			return strings.NewReplacer("%2F", "%2f", "%3D", "%3d", "%3C", "%3c").Replace(url.QueryEscape(v))
+		},
 		"JSON":              jsonInside,
 		"JSON for pages":    func(v string) string { p, _ := json.Marshal(v); return strings.Trim(string(p), `"`) },
 		"JSON, slashes too": func(v string) string { return strings.ReplaceAll(jsonInside(v), "/", `\/`) },
