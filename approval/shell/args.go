@@ -62,6 +62,12 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		}
 	case "ln":
 		j.lnArgs(c, p)
+	case "xmllint":
+		for _, f := range fieldsOf(p.operands()) {
+			if !p.has("--nonet") && slices.ContainsFunc(f.alts, func(s string) bool { return strings.Contains(s, ":/") }) {
+				j.ask(nil, "xmllint fetches %s", show(f.show()))
+			}
+		}
 	case "copy":
 		j.copyArgs(c, p)
 	case "split":
