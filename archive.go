@@ -192,7 +192,7 @@ func handleIn(args json.RawMessage) (string, map[string]json.RawMessage) {
 }
 
 // renamed is a result with another name for a file, wherever it is named. The
-// old name is a digest, which nothing else in the result holds by chance.
+// old name has a digest, which nothing else in the result holds by chance.
 func renamed(r tool.Result, from, to string) tool.Result {
 	r.Content = slices.Clone(r.Content)
 	for i := range r.Content {

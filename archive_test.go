@@ -298,7 +298,7 @@ func TestHandlesLeadNowhereElse(t *testing.T) {
 	digest := sha256.Sum256([]byte(lines(5_000)))
 	for _, path := range []string{
 		"artifact:../x", "artifact:../../x", name + "/../x", name + "/", "./" + name, strings.ToUpper(name), name + "\x00", "artifact:", name[:len(name)-1],
-		"artifact:objects/" + fmt.Sprintf("%x", digest), fmt.Sprintf("artifact:%x", digest), fmt.Sprintf("%x", digest), "Artifact:" + name[9:], " " + name, "file://" + name,
+		fmt.Sprintf("artifact:objects/%x.txt", digest), fmt.Sprintf("artifact:%x.txt", digest), fmt.Sprintf("%x.txt", digest), fmt.Sprintf("%x", digest), "Artifact:" + name[9:], " " + name, "file://" + name,
 	} {
 		r := openAt(t, mine, path, "")
 		if !r.IsError || strings.Contains(r.PlainText(), "line 1") || strings.Contains(r.PlainText(), "outside") {
@@ -308,7 +308,14 @@ func TestHandlesLeadNowhereElse(t *testing.T) {
 			t.Errorf("grep in %q: %.200s", path, r.PlainText())
 		}
 	}
-	// A real file of such a name is opened as one.
+	// What only begins like a handle is a file, and a real file of such a name is
+	// opened as one.
+	if err := os.WriteFile(filepath.Join(dir, "artifact:x"), []byte("a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := openAt(t, mine, "artifact:x", ""); !strings.Contains(r.PlainText(), "a file") {
+		t.Errorf("a file whose name begins like a handle: %s", r.PlainText())
+	}
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +347,7 @@ func TestStoreIsOutOfReach(t *testing.T) {
 	}
 	store := artifact.Dir(filepath.Join(real, "state"), real)
 	store = filepath.Join(state, "artifacts", filepath.Base(store))
-	object := filepath.Join(store, "objects", strings.TrimPrefix(string(tool.DigestOf([]byte(lines(5_000)))), "sha256:"))
+	object := filepath.Join(store, "objects", strings.TrimPrefix(string(tool.DigestOf([]byte(lines(5_000)))), "sha256:")+".txt")
 	if p, err := os.ReadFile(object); err != nil || !strings.HasPrefix(string(p), "line 1 ") {
 		t.Fatalf("control: %v", err)
 	}
@@ -396,7 +403,7 @@ func TestTamperedStore(t *testing.T) {
 					t.Fatal(r.PlainText())
 				}
 			}
-			object := filepath.Join(storeOf(t, dir), "objects", strings.TrimPrefix(string(tool.DigestOf([]byte(lines(5_000)))), "sha256:"))
+			object := filepath.Join(storeOf(t, dir), "objects", strings.TrimPrefix(string(tool.DigestOf([]byte(lines(5_000)))), "sha256:")+".txt")
 			if err := attack(object); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

@@ -192,11 +192,12 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// object is where content stands. Its name is its digest, so equal content is
+// object is where content stands. Its name has its digest, so equal content is
 // stored once, and replacing it by itself changes nothing.
 func (*Store) object(d tool.Digest) string { return path.Join(objects, objectName(d)) }
 
-func objectName(d tool.Digest) string { return strings.TrimPrefix(string(d), "sha256:") }
+// objectName can be told from the digest itself, where both stand in one text.
+func objectName(d tool.Digest) string { return strings.TrimPrefix(string(d), "sha256:") + ".txt" }
 
 // Contents is the folder in which the files of opened artifacts stand, each
 // under its [File.Name], for readers that take a folder and a name. They open

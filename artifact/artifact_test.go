@@ -131,7 +131,7 @@ func TestTamperedContent(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			object := filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:"))
+			object := filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:")+".txt")
 			if err := attack(object); err != nil {
 				t.Fatal(err)
 			}

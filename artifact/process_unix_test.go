@@ -236,7 +236,7 @@ func TestRewrittenContent(t *testing.T) {
 	for _, trusting := range []bool{false, true} {
 		s, dir := open(t, artifact.Options{})
 		ref := put(t, s, "s", "text")
-		object := filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:"))
+		object := filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:")+".txt")
 		if trusting { // the file is verified, and then known by its times
 			defer artifact.Trust()()
 		}
@@ -295,7 +295,7 @@ func TestManySmallArtifacts(t *testing.T) {
 func TestFifoInTheStore(t *testing.T) {
 	s, dir := open(t, artifact.Options{})
 	ref := put(t, s, "s", "text")
-	for _, f := range []string{filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:")), filepath.Join(dir, "handles", ref.Handle)} {
+	for _, f := range []string{filepath.Join(dir, "objects", strings.TrimPrefix(string(ref.Digest), "sha256:")+".txt"), filepath.Join(dir, "handles", ref.Handle)} {
 		if err := os.Remove(f); err != nil {
 			t.Fatal(err)
 		}

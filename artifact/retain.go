@@ -180,13 +180,13 @@ func sweep(root *os.Root, all []Info, now time.Time, atOnce bool) error {
 	wanted := map[string]bool{}
 	for _, i := range all {
 		if i.Removed == "" {
-			wanted[strings.TrimPrefix(string(i.Digest), "sha256:")] = true
+			wanted[objectName(i.Digest)] = true
 		}
 	}
 	removed := map[string]bool{}
 	for _, i := range all {
 		if i.Removed != "" {
-			removed[strings.TrimPrefix(string(i.Digest), "sha256:")] = true
+			removed[objectName(i.Digest)] = true
 		}
 	}
 	var errs []error
