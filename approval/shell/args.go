@@ -62,6 +62,10 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		}
 	case "ln":
 		j.lnArgs(c, p)
+	case "set":
+		if len(c.fields) == 1 {
+			j.ask(nil, "set shows all variables")
+		}
 	case "xmllint":
 		for _, f := range fieldsOf(p.operands()) {
 			if !p.has("--nonet") && slices.ContainsFunc(f.alts, func(s string) bool { return strings.Contains(s, ":/") }) {

@@ -143,6 +143,9 @@ func (j *judge) declare(d *syntax.DeclClause, st *state) (ok, fail *state) {
 	outer := j.cmd
 	defer func() { j.cmd = outer }()
 	idx := j.begin(j.lineOf(d), fields, nil)
+	if len(d.Args) == 0 {
+		j.ask(d, "%s shows all variables", d.Variant.Value)
+	}
 	for _, a := range d.Args {
 		switch {
 		case a.Naked && a.Name != nil && a.Index == nil:
