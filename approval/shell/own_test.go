@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path"
 	"strconv"
@@ -11,18 +12,23 @@ import (
 	"github.com/wasmtools/wasmtools/approval/shell"
 )
 
-// ownCase is one line of testdata/cases.txt.
+// ownCase is one line of a file of cases.
 type ownCase struct {
-	line    int
+	place   string
 	want    string
 	command string
 	rules   shell.Rules
 }
 
-// ownCases reads testdata/cases.txt, which says how to read it.
+// ownCases reads the files of cases; testdata/cases.txt says how to read them.
 func ownCases(t testing.TB) []ownCase {
 	t.Helper()
-	f, err := os.Open("testdata/cases.txt")
+	return append(casesOf(t, "testdata/cases.txt"), casesOf(t, "testdata/classes.txt")...)
+}
+
+func casesOf(t testing.TB, name string) []ownCase {
+	t.Helper()
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +49,9 @@ func ownCases(t testing.TB) []ownCase {
 					rest = s
 				}
 			}
-			out = append(out, ownCase{n, tag, rest, rules})
+			out = append(out, ownCase{fmt.Sprintf("%s:%d", name, n), tag, rest, rules})
 		default:
-			t.Fatalf("testdata/cases.txt:%d: no line begins with %q", n, tag)
+			t.Fatalf("%s:%d: no line begins with %q", name, n, tag)
 		}
 	}
 	if err := scan.Err(); err != nil {
@@ -98,10 +104,10 @@ func TestOwnCases(t *testing.T) {
 		count[c.want]++
 		res := shell.Judge(f.fill(c.command), f.site(".", ""), c.rules)
 		if bad := honours(want[c.want], res.Verdict); bad != "" {
-			t.Errorf("testdata/cases.txt:%d: Judge(%q): %s\n\treason given: %s", c.line, c.command, bad, res.Reason)
+			t.Errorf("%s: Judge(%q): %s\n\treason given: %s", c.place, c.command, bad, res.Reason)
 		}
 		if res.Verdict != shell.Allow && res.Reason == "" {
-			t.Errorf("testdata/cases.txt:%d: Judge(%q) gives no reason", c.line, c.command)
+			t.Errorf("%s: Judge(%q) gives no reason", c.place, c.command)
 		}
 	}
 	t.Logf("%d to allow, %d not to allow, %d to deny", count["yes"], count["no"], count["deny"])
