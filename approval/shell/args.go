@@ -10,6 +10,7 @@ import (
 // arguments judges options and operands by the program's table.
 func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 	st := c.st
+	start := st
 	if p != nil {
 		for _, b := range p.bad {
 			if !m.covers(b.at, b.name) {
@@ -103,7 +104,7 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 	case "dd":
 		j.ddArgs(c)
 	case "archive":
-		j.tarArgs(c, p, m)
+		j.tarArgs(p, start)
 	case "curl":
 		j.curlArgs(c, p)
 	}

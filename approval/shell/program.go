@@ -151,44 +151,48 @@ func (j *judge) plainArgs(c *call) {
 }
 
 // tarArgs judges tar's archive, which is written by some of its modes and read
-// by the others, and where members go.
-func (j *judge) tarArgs(c *call, p *parsed, m *match) {
+// by the others, and where members go. Archives and lists are found where tar
+// starts, members where the last -C before them leads.
+func (j *judge) tarArgs(p *parsed, start *state) {
 	create := p.has("-c -r -u -A --delete")
-	extract := p.has("-x")
-	if !p.has("-t") && !create && !extract {
+	extract := p.has("-x") && !p.has("-O")
+	if !p.has("-t -x") && !create {
 		j.ask(nil, "tar is not told what to do")
 	}
 	op := Read
 	if create {
 		op = Change
 	}
+	object := func(bad string) {
+		if bad != "" {
+			j.ask(nil, "%s", bad)
+		}
+	}
+	now := start
 	for _, a := range p.args {
-		if a.opt == nil || a.value == nil || a.name != "-f" {
-			continue
-		}
-		s, known := a.value.lit()
 		switch {
-		case !known:
-			j.ask(nil, "which archive tar uses is known only at run time")
-		case strings.Contains(s, ":"):
-			j.ask(nil, "%s is an archive on another machine", show(s))
-		case s != "-":
-			if bad := j.file(op, s, c.st); bad != "" {
-				j.ask(nil, "%s", bad)
+		case a.value == nil || a.name != "" && a.opt == nil:
+		case a.name == "-f":
+			switch s, known := a.value.lit(); {
+			case !known:
+				j.ask(nil, "which archive tar uses is known only at run time")
+			case strings.Contains(s, ":"):
+				j.ask(nil, "%s is an archive on another machine", show(s))
+			case s != "-":
+				object(j.file(op, s, start))
 			}
+		case a.name == "-X":
+			object(j.paths(Read, *a.value, start, false))
+		case a.name == "-C":
+			now = inDir(now, *a.value)
+			if extract {
+				object(j.file(Change, ".", now))
+			}
+		case a.name == "" && create:
+			object(j.paths(Read, *a.value, now, false))
 		}
 	}
-	if extract && !p.has("-O") {
-		if bad := j.file(Change, ".", c.st); bad != "" {
-			j.ask(nil, "%s", bad)
-		}
-	}
-	if !create {
-		return
-	}
-	for _, a := range p.operands() {
-		if bad := j.paths(Read, *a.value, c.st, false); bad != "" {
-			j.ask(nil, "%s", bad)
-		}
+	if extract && now == start {
+		object(j.file(Change, ".", start))
 	}
 }
