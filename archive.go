@@ -30,6 +30,7 @@ type archive struct {
 
 	mu    sync.Mutex
 	files *workspace.Workspace // over the contents of the store; nil until one is read
+	diffs map[string]string    // handles of diffs that were kept, by ticket
 }
 
 func (o Options) archive(core runtime.Module, files *workspace.Workspace) *archive {

@@ -552,6 +552,40 @@ func (r *repeat) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// TestWholeDiff: a call that waits shows the beginning of a long diff and keeps
+// all of it, once.
+func TestWholeDiff(t *testing.T) {
+	l := &ledger{}
+	turn := shelf{space: wasmtools.Workspace{Dir: t.TempDir(), Evidence: l}}.open(t)
+	args, err := json.Marshal(map[string]string{"path": "a.txt", "content": lines(5_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []any
+	for range 2 {
+		o := turn.Call(t.Context(), []wasmtools.Request{{CallID: fmt.Sprint("w", len(names)), Tool: "write_file", Arguments: args}})[0]
+		wantCode(t, o, tool.ApprovalRequired)
+		names = append(names, o.Result.Details["diff_artifact"])
+		if !strings.Contains(o.Result.PlainText(), fmt.Sprint("whole diff is ", names[0], ",")) {
+			t.Errorf("the answer is %.300q", o.Result.PlainText())
+		}
+	}
+	if names[0] == nil || names[0] != names[1] {
+		t.Fatalf("the diffs are %v; want one", names)
+	}
+	r := call(t, turn, "grep", fmt.Sprintf(`{"pattern":"^.line 4999 ","path":%q,"mode":"content"}`, names[0])).Result
+	if !strings.Contains(r.PlainText(), "+line 4999 of the output") {
+		t.Errorf("grep says %q", r.PlainText())
+	}
+	if e := l.check(t)["w0"]; len(e.last().Artifact) != 1 || e.last().Artifact[0].Title != "the diff of write_file" {
+		t.Errorf("the record names %+v", e.last().Artifact)
+	}
+	short := call(t, turn, "write_file", `{"path":"b.txt","content":"x"}`).Result
+	if short.Code != tool.ApprovalRequired || short.Details["diff_artifact"] != nil {
+		t.Errorf("a short diff: %v", short.Details)
+	}
+}
+
 // TestStoreIsLazy: opening, listing and calls with short answers touch no store.
 func TestStoreIsLazy(t *testing.T) {
 	dir := t.TempDir()

@@ -329,7 +329,7 @@ func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.
 			p.rec = own
 			return p.fail(t.unattended(p, v))
 		}
-		return p.wait(ticket, v)
+		return t.wait(p, ticket, v)
 	}
 	if err != nil {
 		return p.fail(err)
@@ -383,22 +383,27 @@ func ticketRecord(t *approval.Ticket) *record { return t.Request().Frozen.(froze
 const maxAnswerDiff = 16 << 10
 
 // wait ends p for now: the ticket is the answer.
-func (p *prepared) wait(ticket *approval.Ticket, v policy.Verdict) *prepared {
+func (t *Turn) wait(p *prepared, ticket *approval.Ticket, v policy.Verdict) *prepared {
 	r := ticket.Request()
 	p.ticket = r.Ticket
-	until := r.Expires.UTC()
+	until, whole := r.Expires.UTC(), ""
 	e := tool.Errorf(tool.ApprovalRequired, "%s %s, and a person must agree first%s", r.Tool, would(r.Effects), because(v, p.preview)).
 		With("ticket", r.Ticket).With("expires", until.Format(time.RFC3339))
 	if diff := r.Preview.Diff; len(diff) > maxAnswerDiff {
 		e.With("diff", strings.ToValidUTF8(diff[:maxAnswerDiff], "")).With("diff_bytes", len(diff))
+		whole = t.wholeDiff(p, ticket)
 	} else if diff != "" {
 		e.With("diff", diff)
 	}
 	if len(r.Preview.Hosts) > 0 {
 		e.With("hosts", r.Preview.Hosts)
 	}
-	return p.fail(e.WithNext("nothing was done; ask the user to decide ticket %s before %s (wasmtools approvals show %s), then repeat the same call",
-		r.Ticket, until.Format("15:04:05 UTC"), r.Ticket))
+	if whole != "" {
+		e.With("diff_artifact", whole)
+		whole = ", whose whole diff is " + whole + ","
+	}
+	return p.fail(e.WithNext("nothing was done; ask the user to decide ticket %s%s before %s (wasmtools approvals show %s), then repeat the same call",
+		r.Ticket, whole, until.Format("15:04:05 UTC"), r.Ticket))
 }
 
 // unattended is the answer where nobody can be asked and nothing is queued.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
@@ -237,3 +238,35 @@ func jsonSize(s string) int {
 	}
 	return n
 }
+
+// wholeDiff keeps the diff of a call that waits, of which the answer shows the
+// beginning only, and returns how to read it: "" if it cannot be kept, or not
+// read. A call that is repeated while it waits gets the same artifact.
+func (t *Turn) wholeDiff(p *prepared, ticket *approval.Ticket) string {
+	a, r := t.space.archive, ticket.Request()
+	if a == nil || !t.reads() {
+		return ""
+	}
+	a.mu.Lock()
+	handle := a.diffs[r.Ticket]
+	a.mu.Unlock()
+	if handle == "" {
+		about := tool.ArtifactInfo{Title: "the diff of " + p.def.Name, MIMEType: "text/x-diff; charset=utf-8", Sensitive: r.Preview.Result.Sensitive}
+		ref, _, err := a.put(t.scope(p), about, strings.NewReader(r.Preview.Diff))
+		if err != nil {
+			return "" // a person sees it all the same
+		}
+		ticketRecord(ticket).kept(about, ref)
+		handle = ref.Handle
+		a.mu.Lock()
+		if a.diffs == nil || len(a.diffs) >= maxDiffs {
+			a.diffs = map[string]string{}
+		}
+		a.diffs[r.Ticket] = handle
+		a.mu.Unlock()
+	}
+	return scheme + handle
+}
+
+// maxDiffs is of how many tickets it is remembered that their diff was kept.
+const maxDiffs = 256
