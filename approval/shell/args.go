@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -63,6 +64,10 @@ func (j *judge) arguments(c *call, prog *program, p *parsed, m *match) {
 		}
 	case "ln":
 		j.lnArgs(c, p)
+	case "nm":
+		if name, _ := c.fields[0].lit(); path.Base(name) == "objdump" && p.has("-S") {
+			j.ask(nil, "objdump -S shows the files that the object names as its source")
+		}
 	case "set":
 		if len(c.fields) == 1 {
 			j.ask(nil, "set shows all variables")
