@@ -196,6 +196,7 @@ func TestWhatIsArchived(t *testing.T) {
 	failed, sensitive := failing(64<<10+1), text(64<<10+1)
 	sensitive.Sensitive = true
 	many := tool.Result{Content: []tool.Content{tool.Text(strings.Repeat("a", 40<<10)), {Kind: tool.KindAudio}, tool.Text(strings.Repeat("b", 40<<10))}}
+	noticed := ""
 	const whole, receipt, ends = "whole", "receipt", "ends"
 	for name, c := range map[string]struct {
 		shelf  shelf
@@ -221,7 +222,7 @@ func TestWhatIsArchived(t *testing.T) {
 		"no reader, more":         {shelf: shelf{space: deaf}, result: text(256<<10 + 1), shown: ends, says: "wasmtools artifacts export "},
 		"no store":                {shelf: shelf{options: wasmtools.Options{StateDir: "none"}}, result: text(256 << 10), shown: whole},
 		"no store, more":          {shelf: shelf{options: wasmtools.Options{StateDir: "none"}}, result: text(256<<10 + 1), shown: ends, says: "no artifact store is open"},
-		"a store that fails":      {shelf: shelf{space: broken}, result: text(64<<10 + 1), shown: ends, says: "cannot be archived"},
+		"a store that fails":      {shelf: shelf{space: broken, options: wasmtools.Options{Notice: func(s string) { noticed += s }}}, result: text(64<<10 + 1), shown: ends, says: "cannot be archived"},
 	} {
 		c.shelf.tools = []tool.Tool{bulky(func(tool.Sink) tool.Result { return c.result })}
 		turn := c.shelf.open(t)
@@ -251,6 +252,9 @@ func TestWhatIsArchived(t *testing.T) {
 				t.Errorf("%s: %d bytes in JSON, %v", name, len(p), err)
 			}
 		}
+	}
+	if !strings.Contains(noticed, "the folder of the artifacts is a link") {
+		t.Errorf("a person is told %q", noticed)
 	}
 }
 

@@ -2,6 +2,7 @@ package wasmtools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,6 +72,9 @@ func (t *Turn) bounded(p *prepared, r tool.Result) tool.Result {
 		shown = ends(text, fmt.Sprintf("%d bytes are not shown; no tool here reads them, a person can: wasmtools artifacts export %s", len(text)-2*shownEnds, ref.Handle))
 	default:
 		shown = ends(text, fmt.Sprintf("%d bytes are not shown, and they are not kept: %s", len(text)-2*shownEnds, tool.AsError(err).Text))
+		if cause := errors.Unwrap(err); cause != nil { // may name folders of the host
+			t.rt.notice(fmt.Sprintf("the result of %s could not be kept: %v", p.def.Name, cause))
+		}
 	}
 	r.Content = replaceText(r.Content, shown)
 	r.Details = maps.Clone(r.Details)
