@@ -52,7 +52,7 @@ func (m *Manager) Exec(ctx context.Context, r ExecRequest, fb Feedback) (Result,
 		if dir, err = m.directory(r.Cwd); err != nil {
 			return Result{}, err
 		}
-		defer dir.file.Close()
+		defer dir.Close()
 	}
 	u.cwd = dir.Path
 	spec := proctree.Spec{Dir: dir.Path, DirFile: dir.file, Env: m.o.environment(r.Env, r.TTY, u.profile != proctree.None, u.id)}

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"path/filepath"
+	"strings"
 
 	"github.com/wasmtools/wasmtools/internal/proctree"
 )
@@ -14,10 +15,11 @@ type look struct {
 
 	front   proctree.Member // the foreground group's leader, or another one of it; zero if there is none
 	members int             // of the foreground group
-	stopped bool            // all of them are
-	reading bool            // one of them is blocked reading the terminal
-	polling bool            // one of them waits for events of which the terminal may be one
-	shell   bool            // the foreground group is the session's own shell
+	group   []proctree.Member
+	stopped bool // all of them are
+	reading bool // one of them is blocked reading the terminal
+	polling bool // one of them waits for events of which the terminal may be one
+	shell   bool // the foreground group is the session's own shell
 }
 
 // Program is what is in the foreground of a unit.
@@ -26,18 +28,40 @@ type Program struct {
 	Start uint64
 	Name  string // as the kernel calls it
 	File  string // base name of its file, where the system tells
+	// Commands: it, or another program of its job, does what its input says.
+	Commands bool
 }
 
 func (l *look) program() Program {
 	p := Program{Pid: l.front.Pid, Start: l.front.Start, Name: l.front.Name}
-	if p.Pid != 0 {
-		p.File = filepath.Base(executable(p.Pid))
-		if p.File == "." {
-			p.File = ""
+	for i, m := range l.group {
+		if i == maxGroup {
+			p.Commands = true // nobody looks at the rest
+			break
 		}
+		path := executable(m.Pid)
+		file := filepath.Base(path)
+		if m.Pid == p.Pid && path != "" {
+			p.File = file
+		}
+		// What is not the system's own can be anything under any name.
+		p.Commands = p.Commands || !ofSystem(path) || takesCommands(m.Name) || takesCommands(file)
 	}
 	return p
 }
+
+// ofSystem tells whether a program lies where the system's programs are.
+func ofSystem(path string) bool {
+	for _, dir := range []string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"} {
+		if strings.HasPrefix(path, dir) && !strings.HasPrefix(path, "/usr/local/") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxGroup bounds the programs of a job that are looked at.
+const maxGroup = 64
 
 // look asks the kernel.
 func (u *unit) look() look {
@@ -62,6 +86,7 @@ func (u *unit) look() look {
 			continue
 		}
 		l.members++
+		l.group = append(l.group, m)
 		if l.front.Pid == 0 || m.Pid == group {
 			l.front = m
 		}

@@ -44,15 +44,16 @@ const (
 	DefaultCols, DefaultRows = 120, 40
 	MaxCols, MaxRows         = 500, 300
 
-	// readyTime is how long a shell may take to its first prompt; the user's
-	// start-up file is slow at times.
-	readyTime = 15 * time.Second
 	// killGrace is what programs have between SIGTERM and SIGKILL. All is gone
 	// within three seconds of a timeout or of Close.
 	killGrace = 1500 * time.Millisecond
 	// leftGrace is the same for what a process leaves behind that has ended itself.
 	leftGrace = 300 * time.Millisecond
 )
+
+// readyTime is how long a shell may take to its first prompt; the user's start-up
+// file is slow at times. Changed by a test.
+var readyTime = 15 * time.Second
 
 // Options configure a [Manager].
 type Options struct {

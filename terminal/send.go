@@ -107,7 +107,7 @@ func (m *Manager) Send(ctx context.Context, r SendRequest, fb Feedback) (Result,
 	if r.Yield > 0 {
 		most = clampYield(r.Yield)
 	}
-	u.settle(ctx, c, v.size, most)
+	u.settle(ctx, c, most)
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}
@@ -116,7 +116,7 @@ func (m *Manager) Send(ctx context.Context, r SendRequest, fb Feedback) (Result,
 }
 
 // settle waits for the answer to input: for its beginning, and then for silence.
-func (u *unit) settle(ctx context.Context, c *command, from int64, most time.Duration) {
+func (u *unit) settle(ctx context.Context, c *command, most time.Duration) {
 	ended := make(<-chan struct{})
 	if c != nil {
 		u.mu.Lock()
@@ -251,8 +251,7 @@ type SignalRequest struct {
 	Limit  int
 }
 
-// Signal sends a signal, and gives the output since the last answer a moment
-// later.
+// Signal sends a signal. Its result is what came since, as that of Send is.
 func (m *Manager) Signal(ctx context.Context, r SignalRequest, fb Feedback) (Result, error) {
 	sig, ok := signalNumber(r.Signal)
 	if !ok {
@@ -269,19 +268,17 @@ func (m *Manager) Signal(ctx context.Context, r SignalRequest, fb Feedback) (Res
 		return m.lostResult(r.ID, err)
 	}
 	c := u.current()
+	from := u.out.log.Size()
 	if !u.over() {
-		from := u.out.log.Size()
 		if err := u.proc.Signal(target, sig); err != nil && !u.over() {
 			if err == proctree.ErrGone {
 				return Result{}, tool.Errorf(tool.NotFound, "nobody is there for the signal").WithNext("look at its state with op read")
 			}
 			return Result{}, tool.Errorf(tool.Permission, "the signal was refused: %s", err).Because(err)
 		}
-		u.settle(ctx, c, from, sendYield)
+		u.settle(ctx, c, sendYield)
 	}
-	res := u.result(u.look(), c, u.seenCursor(), false, limitOf(r.Limit), fb)
-	u.saw(res.Cursor)
-	return res, nil
+	return u.result(u.look(), c, from, false, limitOf(r.Limit), fb), nil
 }
 
 // Resize changes the size of a terminal.
@@ -307,6 +304,7 @@ func (m *Manager) Resize(ctx context.Context, id string, cols, rows int) (Result
 		u.mu.Lock()
 		u.cols, u.rows = cols, rows
 		u.mu.Unlock()
+		u.settle(ctx, nil, time.Second) // a program of the whole screen draws it anew
 	}
 	res := u.brief()
 	res.Cols, res.Rows = cols, rows

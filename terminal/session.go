@@ -46,6 +46,7 @@ type Dir struct {
 type OpenRequest struct {
 	Shell      string // a name, or a full path; "" is bash
 	Cwd        string // "" is the workspace
+	Dir        *Dir   // see ExecRequest
 	Env        map[string]string
 	Cols, Rows int
 	Profile    string
@@ -72,11 +73,13 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 	defer done()
 	u := &unit{m: m, id: newID(true), session: true, tty: true, profile: m.profileName(r.Profile), cols: r.Cols, rows: r.Rows, nonce: random(26)}
 	spec := proctree.Spec{TTY: &proctree.Size{Cols: uint16(r.Cols), Rows: uint16(r.Rows)}}
-	dir, err := m.directory(r.Cwd)
-	if err != nil {
-		return Result{}, err
+	dir := r.Dir
+	if dir == nil {
+		if dir, err = m.directory(r.Cwd); err != nil {
+			return Result{}, err
+		}
+		defer dir.Close()
 	}
-	defer dir.file.Close()
 	spec.Dir, spec.DirFile = dir.Path, dir.file
 	env := m.o.environment(r.Env, true, u.profile != proctree.None, u.id)
 	if u.shell, err = m.newShell(r.Shell, u.nonce, environMap(env)); err != nil {
@@ -88,7 +91,6 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 	u.text, u.cwd = filepath.Base(u.shell.path), dir.Path
 	u.changed = m.o.Startup || u.shell.kind != "bash" || len(r.Env) > 0
 	spec.Path, spec.Argv, spec.Env = u.shell.path, u.shell.argv, env
-	u.out = nil
 	if err := u.launch(ctx, spec); err != nil {
 		u.shell.remove()
 		return Result{}, err
@@ -128,12 +130,14 @@ type RunRequest struct {
 	// own environment: what a rule has judged does not depend on the shell's
 	// state, and does not change it.
 	Plan *Plan
-	// Cwd is where the session was seen; empty means anywhere.
-	Cwd     string
-	Yield   time.Duration
-	Timeout time.Duration // kills the command; 0 means never
-	Until   *Until
-	Limit   int // bytes of output
+	// Cwd is where the session was seen; empty means anywhere. Unchanged says that
+	// its shell was seen as it had been started.
+	Cwd       string
+	Unchanged bool
+	Yield     time.Duration
+	Timeout   time.Duration // kills the command; 0 means never
+	Until     *Until
+	Limit     int // bytes of output
 }
 
 // Run runs a command in a session.
@@ -164,6 +168,7 @@ func (m *Manager) Run(ctx context.Context, r RunRequest, fb Feedback) (Result, e
 			WithNext("close the session and open another one").Because(err)
 	}
 	c := newCommand(r.Command)
+	w := waiting{u: u, c: c, until: r.Until, yield: clampYield(r.Yield), early: true, fb: fb}
 	if busy, err := u.begin(ctx, c, r); err != nil || busy != nil {
 		if busy != nil {
 			return *busy, nil
@@ -180,17 +185,17 @@ func (m *Manager) Run(ctx context.Context, r RunRequest, fb Feedback) (Result, e
 		})
 	}
 	u.mu.Unlock()
-	w := waiting{u: u, c: c, until: r.Until, yield: clampYield(r.Yield), early: true, fb: fb}
-	w.at = u.out.log.Size()
-	w.base = w.at
 	reason := w.wait(ctx)
 	if ctx.Err() != nil {
 		go u.interrupt(c)
 		return Result{}, ctx.Err()
 	}
 	u.mu.Lock()
-	began, from := c.began, c.from
+	began, from, settled := c.began, c.from, c.settled
 	u.mu.Unlock()
+	if settled != nil && reason != "time" {
+		<-settled // it knows what had to be killed
+	}
 	if !began && !u.over() {
 		from = u.out.log.Size()
 	}
@@ -237,6 +242,13 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 			return undo(tool.Errorf(tool.ApprovalMismatch, "the session is not in the directory any more in which the command was to run").
 				WithNext("make the call again"))
 		}
+	}
+	u.mu.Lock()
+	changed := u.changed
+	u.mu.Unlock()
+	if r.Unchanged && changed {
+		return undo(tool.Errorf(tool.ApprovalMismatch, "the session's shell has changed since the question was asked").
+			WithNext("make the call again"))
 	}
 	text := r.Command
 	if r.Plan != nil {

@@ -85,6 +85,7 @@ type command struct {
 	note     string
 	killed   []proctree.Member
 	done     chan struct{} // closed at its end
+	settled  chan struct{} // closed when what a timeout did is done; nil before
 }
 
 func newCommand(text string) *command {
@@ -378,19 +379,35 @@ func (u *unit) gotOSC(osc []byte) {
 		case first:
 			u.out.muted = false
 		case c == nil || c.over || !c.typed:
+		case c.late && c.began: // a shell whose errors were redirected kept it back
+			c.late, u.prompt = false, false
 		case c.began || c.sent: // it was aborted, or typed
 			c.code = code
 			u.finish(c, Finished, size, u.out.sniff.binary())
-		case c.late:
-			c.late = false
 		default:
-			u.out.muted = false
-			c.note = "the shell did not take the command: what it was prepared with at its start is not there any more"
-			c.from = size
-			u.finish(c, Failed, size, false)
+			time.AfterFunc(takeTime, func() { u.refused(c) })
 		}
 		u.notify()
 	}
+}
+
+// takeTime is how long after a prompt a shell that was told a command may begin
+// with it; what it was told stands in its input already.
+const takeTime = 500 * time.Millisecond
+
+// refused ends a command that the shell did not take.
+func (u *unit) refused(c *command) {
+	u.out.mu.Lock()
+	defer u.out.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c.began || c.over {
+		return
+	}
+	u.out.muted = false
+	c.note = "the shell did not take the command: what it was prepared with at its start is not there any more"
+	c.from = u.out.log.Size()
+	u.finish(c, Failed, c.from, false)
 }
 
 // gotControl is told of escapes; the stream's lock is held.
@@ -467,6 +484,14 @@ func (u *unit) expire() {
 
 // interrupt ends a command of a session and leaves the shell, if it can.
 func (u *unit) interrupt(c *command) {
+	u.mu.Lock()
+	if c.over || c.settled != nil {
+		u.mu.Unlock()
+		return
+	}
+	c.settled = make(chan struct{})
+	u.mu.Unlock()
+	defer close(c.settled)
 	ctx, cancel := context.WithTimeout(context.Background(), killGrace+time.Second)
 	defer cancel()
 	wait := func(d time.Duration) bool {

@@ -1,0 +1,55 @@
+package terminal_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/wasmtools/wasmtools/terminal"
+)
+
+// serverEnv makes this program a server that is to be killed: it runs what
+// TestKilledServer expects, says so, and waits.
+const serverEnv = "TERMINAL_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if state := os.Getenv(serverEnv); state != "" {
+		os.Exit(serve(state, os.Getenv("TERMINAL_TEST_PROFILE"), os.Getenv("TERMINAL_TEST_SCRIPT")))
+	}
+	os.Exit(m.Run())
+}
+
+func serve(state, profile, script string) int {
+	m, err := terminal.Open(terminal.Options{Root: os.Getenv("TERMINAL_TEST_ROOT"), State: state, Profile: profile, AllowUnsandboxed: true})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	ctx := context.Background()
+	s, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r, err := m.Run(ctx, terminal.RunRequest{Session: s.Session, Command: script + "\nsleep 100000", Until: must("regex:^planted$")}, terminal.Feedback{})
+	if err != nil || r.Reason != "regex" {
+		fmt.Println(r, err)
+		return 1
+	}
+	x, err := m.Exec(ctx, terminal.ExecRequest{Command: "seq 1 100000; echo planted; sleep 100000", Until: must("regex:^planted$")}, terminal.Feedback{})
+	if err != nil || x.Reason != "regex" {
+		fmt.Println(x, err)
+		return 1
+	}
+	fmt.Println("serving", s.Session, x.Process)
+	select {}
+}
+
+func must(s string) *terminal.Until {
+	u, err := terminal.ParseUntil(s)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
