@@ -105,6 +105,7 @@ type Manager struct {
 	ownHost bool
 	dir     string // of this manager, below State
 	journal *journal
+	boot    string
 
 	mu       sync.Mutex
 	closed   bool
@@ -149,7 +150,7 @@ func Open(o Options) (*Manager, error) {
 	if o.State, err = filepath.Abs(o.State); err != nil {
 		return nil, err
 	}
-	m := &Manager{o: o, host: o.Host, units: map[string]*unit{}}
+	m := &Manager{o: o, host: o.Host, units: map[string]*unit{}, boot: bootID()}
 	m.lost = recoverLost(o.State)
 	if m.dir, m.journal, err = newInstance(o.State); err != nil {
 		return nil, err
@@ -336,14 +337,12 @@ func (m *Manager) prune() {
 	}
 }
 
-// newLog makes the log of a unit, with its spool.
-func (m *Manager) newLog(id string) (*output.Log, string) {
-	path := filepath.Join(m.dir, spoolDir, id)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
-		return output.NewLog(nil, 0), "" // memory alone: a full disk does not stop commands
+// spoolTo gives a log a file. A full disk does not stop commands: then memory
+// alone keeps their output.
+func spoolTo(log *output.Log, path string) {
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
+		log.Attach(f, output.SpoolBytes)
 	}
-	return output.NewLog(f, output.SpoolBytes), path
 }
 
 // profile makes a profile of its name, as it is now.

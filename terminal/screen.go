@@ -34,10 +34,45 @@ func (m *Manager) Screen(ctx context.Context, id string) (Result, error) {
 	sizes := append([]sized(nil), u.out.raw.sizes...)
 	alternate := u.out.raw.alternate
 	u.out.mu.Unlock()
+	raw, first = recent(raw, first, alternate)
 	shot := draw(raw, first, sizes, alternate)
 	res.Screen, res.Cursor2D, res.Cols, res.Rows = shot.rows, &shot.cursor, shot.cols, shot.lines
 	res.Alternate, res.Title, res.Partial = shot.alternate, shot.title, first > 0
 	return res, nil
+}
+
+// plainBytes is how much is drawn of output that scrolls, with which the emulator
+// is slowest: some hundred screens of it take a second.
+const plainBytes = 32 << 10
+
+// recent leaves out what cannot be seen any more: what stands before the last
+// clearing of the screen, and of scrolling text what is far above it.
+func recent(raw []byte, first int64, alternate bool) ([]byte, int64) {
+	last := func(p []byte, escape string) int { return bytes.LastIndex(p, []byte(escape)) }
+	line := func(at int) int { // the next line's beginning
+		if at <= 0 {
+			return 0
+		}
+		return at + max(bytes.IndexByte(raw[at:], '\n'), 0)
+	}
+	cut := 0
+	if alternate {
+		cut = max(last(raw, "\x1b[2J"), last(raw, "\x1b[?1049h"), 0)
+	} else {
+		left := last(raw, "\x1b[?1049l")
+		cut = max(last(raw, "\x1b[2J"), 0)
+		if left >= cut { // what is seen stood there before the other screen
+			if entered := last(raw[:left], "\x1b[?1049h"); entered >= 0 {
+				cut = line(entered - plainBytes)
+			} else {
+				cut = left
+			}
+		}
+		if far := len(raw) - plainBytes; far > max(left, cut) {
+			cut = line(far)
+		}
+	}
+	return raw[cut:], first + int64(cut)
 }
 
 // snapshot is a screen as plain text.

@@ -36,6 +36,7 @@ type stream struct {
 	// With mu held:
 	mark    func(osc []byte)      // an OSC string came; the line before it is flushed if it is ours
 	ours    func(osc []byte) bool // whether mark will do something with it
+	first   func()                // the first text comes; nil afterwards
 	changed func()                // not with mu held
 	tap     func(p []byte)        // raw output, for a person who joined
 	out     []byte                // scratch
@@ -148,9 +149,17 @@ func (s *stream) emit(text []byte) {
 	s.bytes += int64(len(text))
 	if s.join != nil {
 		s.join.mu.Lock()
-		s.join.log.Write(text)
+		s.join.keep(text)
 		s.join.mu.Unlock()
 		return
+	}
+	s.keep(text)
+}
+
+func (s *stream) keep(text []byte) {
+	if s.first != nil {
+		s.first()
+		s.first = nil
 	}
 	s.log.Write(text)
 }
@@ -193,7 +202,7 @@ func (s *stream) separate() {
 	}
 	var last [1]byte
 	if n, _, _ := s.log.ReadAt(last[:], size-1); n == 1 && last[0] != '\n' {
-		s.log.Write([]byte{'\n'})
+		s.keep([]byte{'\n'})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,9 +144,11 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 		return startError(err)
 	}
 	u.active = u.proc.Active
-	log, spool := u.m.newLog(u.id)
-	u.spool = spool
+	log := output.NewLog(nil, 0)
+	u.spool = filepath.Join(u.m.dir, spoolDir, u.id)
 	u.out = newStream(log)
+	path := u.spool
+	u.out.first = func() { spoolTo(log, path) }
 	u.out.changed = u.changedOutput
 	u.started = time.Now()
 	u.done = make(chan struct{})
@@ -173,7 +176,7 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 		log.Close()
 		return err
 	}
-	u.m.journal.write(entry{ID: u.id, Boot: bootID(), Pid: u.proc.Pid, Start: u.proc.Start, Command: clip(u.text), Profile: u.profile})
+	u.m.journal.write(entry{ID: u.id, Boot: u.m.boot, Pid: u.proc.Pid, Start: u.proc.Start, Command: clip(u.text), Profile: u.profile})
 	if u.tty {
 		u.out.pump(u.proc.Terminal)
 	} else {
@@ -202,9 +205,7 @@ func (u *unit) supervise() {
 	<-u.proc.Done()
 	u.drain()
 	end := u.out.view()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	left, _ := u.proc.Kill(ctx, proctree.KillOptions{Grace: leftGrace})
-	cancel()
+	left := u.endRest()
 	u.closeFiles()
 	<-u.out.ended
 	if u.errs != nil {
@@ -237,6 +238,21 @@ func (u *unit) supervise() {
 	u.m.journal.write(entry{ID: u.id, Ended: true})
 	u.m.retire(u)
 	close(u.done)
+}
+
+// endRest ends what a process that has ended itself leaves behind.
+func (u *unit) endRest() proctree.Killed {
+	moment := time.NewTimer(2 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-u.proc.Gone():
+		return proctree.Killed{} // as nearly always
+	case <-moment.C:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	left, _ := u.proc.Kill(ctx, proctree.KillOptions{Grace: leftGrace})
+	return left
 }
 
 // drain waits until all output has come of a process that has ended: to the end

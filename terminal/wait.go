@@ -107,7 +107,10 @@ func (w *waiting) wait(ctx context.Context) string {
 	defer tick.Stop()
 	var scanned time.Time
 	var pause <-chan time.Time
-	looked := time.Time{}
+	looked := begin // most commands are over before there is anything to see
+	if w.until != nil {
+		looked = time.Time{}
+	}
 	for {
 		ch := u.changes()
 		w.pass()

@@ -36,10 +36,20 @@ type Log struct {
 func NewLog(f *os.File, limit int64) *Log {
 	l := &Log{}
 	if f != nil {
-		l.spool = &spool{f: f, head: min(spoolHead, limit/2)}
-		l.spool.ring = limit - l.spool.head
+		l.spool = newSpool(f, limit)
 	}
 	return l
+}
+
+// Attach makes an empty log spool to f, as NewLog does.
+func (l *Log) Attach(f *os.File, limit int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total > 0 || l.spool != nil {
+		f.Close()
+		return
+	}
+	l.spool = newSpool(f, limit)
 }
 
 // OpenSpool gives the log back that a spool was written for, with the same
@@ -47,8 +57,8 @@ func NewLog(f *os.File, limit int64) *Log {
 // what came last is not seen.
 func OpenSpool(f *os.File, limit, total int64) (*Log, error) {
 	l := NewLog(nil, 0)
-	s := &spool{f: f, head: min(spoolHead, limit/2), end: total}
-	s.ring = limit - s.head
+	s := newSpool(f, limit)
+	s.end = total
 	for _, part := range [][2]int64{{0, min(HeadBytes, total)}, {max(total-TailBytes, 0), total}} {
 		for off := part[0]; off < part[1]; {
 			next, ok := s.kept(off)
@@ -201,6 +211,11 @@ type spool struct {
 	f          *os.File
 	head, ring int64
 	end        int64 // of what was written
+}
+
+func newSpool(f *os.File, limit int64) *spool {
+	head := min(spoolHead, limit/2)
+	return &spool{f: f, head: head, ring: limit - head}
 }
 
 // place is where the byte at off stands, and how many follow it there.
