@@ -95,6 +95,10 @@ type Options struct {
 	// Secret gives the secret that a reference names; nil means that there are
 	// none. The manager keeps the bytes to take them out of output.
 	Secret func(ctx context.Context, ref string) ([]byte, error)
+
+	// Events is told what happens; nil means nobody. It is called with locks held
+	// and must return at once.
+	Events func(Event)
 }
 
 // Manager runs processes and sessions. It is safe for concurrent use; a call on

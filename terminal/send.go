@@ -57,6 +57,7 @@ func (m *Manager) Send(ctx context.Context, r SendRequest, fb Feedback) (Result,
 	if u.over() {
 		return u.result(look{}, u.current(), u.seenCursor(), false, limitOf(r.Limit), fb), nil
 	}
+	u.steady(ctx)
 	l := u.look()
 	if r.Program != nil && l.program() != *r.Program {
 		return Result{}, tool.Errorf(tool.ApprovalMismatch, "another program is in the foreground than when the question was asked").
@@ -86,16 +87,9 @@ func (m *Manager) Send(ctx context.Context, r SendRequest, fb Feedback) (Result,
 		u.out.redact.add(p)
 		u.out.mu.Unlock()
 	}
-	enter := bytes.ContainsAny(p, "\r\n\x03\x04\x0f")
-	u.mu.Lock()
-	u.changed = u.changed || u.session
-	if u.session && u.prompt && enter && (u.cmd == nil || u.cmd.over) {
-		// It is a command for the shell; its prompt will tell the end.
-		c = newCommand("(what was typed)")
-		c.sent, c.typed, c.from = true, true, v.size
-		u.cmd, u.prompt = c, false
+	if t := u.typedBy("model", p, v.size); t != nil {
+		c = t
 	}
-	u.mu.Unlock()
 	if err := u.typeIn(p, sendTime); err != nil && !u.over() {
 		if isErr(err, os.ErrDeadlineExceeded) {
 			return Result{}, tool.Errorf(tool.Timeout, "the program does not read; a part of the input was taken").
@@ -386,6 +380,14 @@ func (m *Manager) Close(ctx context.Context, id string, fb Feedback) (Result, er
 func signalNumber(name string) (syscall.Signal, bool) {
 	n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 	return n, ok
+}
+
+// nameOf is a signal's name; "" for none.
+func nameOf(sig syscall.Signal) string {
+	if sig == 0 {
+		return ""
+	}
+	return signalName(sig)
 }
 
 func signalName(sig syscall.Signal) string {

@@ -38,7 +38,7 @@ type stream struct {
 	ours    func(osc []byte) bool // whether mark will do something with it
 	first   func()                // the first text comes; nil afterwards
 	changed func()                // not with mu held
-	tap     func(p []byte)        // raw output, for a person who joined
+	taps    []tap                 // raw output, for those who joined
 	out     []byte                // scratch
 	ended   chan struct{}
 }
@@ -107,10 +107,10 @@ func (s *stream) take(p []byte) {
 		s.join.last = s.last
 		s.join.mu.Unlock()
 	}
-	if s.tap != nil {
-		s.tap(p)
-	}
 	p = s.redact.next(p)
+	for _, t := range s.taps {
+		t.out(p)
+	}
 	s.cleaned(p)
 	s.mu.Unlock()
 	s.changed()

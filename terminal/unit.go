@@ -177,6 +177,9 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 		return err
 	}
 	u.m.journal.write(entry{ID: u.id, Boot: u.m.boot, Pid: u.proc.Pid, Start: u.proc.Start, Command: clip(u.text), Profile: u.profile})
+	u.mu.Lock()
+	u.event(Event{Kind: Spawned, Command: clip(u.text), Sandbox: sandboxText(u.active)})
+	u.mu.Unlock()
 	if u.tty {
 		u.out.pump(u.proc.Terminal)
 	} else {
@@ -229,6 +232,10 @@ func (u *unit) supervise() {
 		c.code, c.signal = u.exit.Code, u.exit.Signal
 		u.finish(c, state, u.out.log.Size(), end.binary)
 	}
+	u.event(Event{
+		Kind: Gone, ExitCode: u.exit.Code, Signal: nameOf(u.exit.Signal), Duration: u.ended.Sub(u.started),
+		Bytes: u.out.log.Size(), Killed: names(u.killed.Forced), Left: u.killed.Asked,
+	})
 	u.notify()
 	u.mu.Unlock()
 	if u.shell != nil {
@@ -311,6 +318,10 @@ func (u *unit) finish(c *command, state State, end int64, binary bool) {
 	if c.file != "" {
 		os.Remove(c.file)
 	}
+	u.event(Event{
+		Kind: Ended, Command: clip(c.text), State: c.state, ExitCode: c.code, Signal: nameOf(c.signal),
+		Duration: c.ended.Sub(c.started), Bytes: end - c.from, Killed: names(c.killed),
+	})
 	close(c.done)
 	u.notify()
 }
@@ -380,6 +391,7 @@ func (u *unit) gotOSC(osc []byte) {
 		u.out.separate()
 		u.out.sniff = sniffer{}
 		c.began, c.from = true, u.out.log.Size()
+		u.event(Event{Kind: Began, Command: clip(c.text)})
 		if c.file != "" {
 			os.Remove(c.file)
 		}

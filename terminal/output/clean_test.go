@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -261,5 +262,45 @@ func BenchmarkClean(b *testing.B) {
 				out = c.Write(out[:0], in)
 			}
 		})
+	}
+}
+
+// TestNext: a text that is cleaned string by string is the same as one that is
+// cleaned at once, and each OSC string is told where it ends.
+func TestNext(t *testing.T) {
+	const text = "one\x1b]133;A\x07two\r\n\x1b]2;title\x1b\\three\x1b]\x07\x1b[2Kfour\x1b]open"
+	var whole output.Cleaner
+	var told []string
+	whole.Marks = func(osc []byte) { told = append(told, string(osc)) }
+	want := string(whole.Flush(whole.Write(nil, []byte(text))))
+	for step := 1; step <= len(text); step++ {
+		var c output.Cleaner
+		var got []byte
+		var found []string
+		for rest := []byte(text); len(rest) > 0; {
+			p := rest[:min(step, len(rest))]
+			rest = rest[len(p):]
+			for len(p) > 0 {
+				var osc []byte
+				var ok bool
+				if got, p, osc, ok = c.Next(got, p); ok {
+					found = append(found, string(osc))
+				}
+			}
+		}
+		got = c.Flush(got)
+		if string(got) != want || !slices.Equal(found, told) || len(told) != 3 {
+			t.Errorf("in steps of %d: %q and %q; want %q and %q", step, got, found, want, told)
+		}
+	}
+}
+
+// TestControl: what is no editing of a line is told, editing is not.
+func TestControl(t *testing.T) {
+	var told []string
+	c := output.Cleaner{Control: func(p []byte, final byte) { told = append(told, string(p)+string(final)) }}
+	c.Write(nil, []byte("a\x1b[6n\x1b[?1049h\x1b[2K\x1b[31mb\x1b[>q\x1b[3C\x1b[?25$p"))
+	if want := []string{"6n", "?1049h", ">q", "?25$p"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

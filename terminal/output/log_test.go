@@ -119,3 +119,54 @@ func TestLogIsConcurrent(t *testing.T) {
 		t.Errorf("Size() = %d", l.Size())
 	}
 }
+
+// TestOpenSpool: what a spool holds is read again by its offsets, as far as it was
+// kept.
+func TestOpenSpool(t *testing.T) {
+	for _, size := range []int{0, 100, output.HeadBytes, 2 * output.TailBytes, 1 << 20, 3<<20 + 17} {
+		path := t.TempDir() + "/spool"
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, size)
+		for i := range text {
+			text[i] = byte('a' + (i*i>>8+i)%26)
+		}
+		const limit = 2 << 20
+		l := output.NewLog(nil, 0)
+		l.Attach(f, limit)
+		for rest := text; len(rest) > 0; {
+			n := min(5003, len(rest))
+			l.Write(rest[:n])
+			rest = rest[n:]
+		}
+		l.Close()
+		if f, err = os.Open(path); err != nil {
+			t.Fatal(err)
+		}
+		again, err := output.OpenSpool(f, limit, int64(size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept int
+		for at := int64(0); at < int64(size); {
+			p := make([]byte, 7001)
+			n, gap, err := again.ReadAt(p, at)
+			if n > 0 && !bytes.Equal(p[:n], text[at+gap:at+gap+int64(n)]) {
+				t.Fatalf("size %d: other bytes at %d", size, at+gap)
+			}
+			kept += n
+			at += gap + int64(n)
+			if err == io.EOF {
+				break
+			} else if err != nil || n == 0 && gap == 0 {
+				t.Fatal(n, gap, err)
+			}
+		}
+		if want := min(size, limit); kept != want {
+			t.Errorf("of %d bytes %d are kept, want %d", size, kept, want)
+		}
+		again.Close()
+	}
+}

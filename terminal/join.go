@@ -1,0 +1,144 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Joined is a person at a session, or at a process with a terminal. What they see
+// and type is raw.
+type Joined struct{ u *unit }
+
+// Join gives output to out: the end of what was written so far, as far as a
+// screen needs it, and then everything as it comes, until Leave. Output waits for
+// out, so it must not block for long; it must not keep the slice. Secrets are
+// taken out.
+func (m *Manager) Join(id string, out func(p []byte)) (*Joined, error) {
+	u, err := m.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if !u.tty {
+		return nil, tool.Errorf(tool.InvalidArguments, "%s has no terminal", u.id)
+	}
+	if u.over() {
+		return nil, tool.Errorf(tool.Lost, "%s has ended", u.id).WithNext("read its output")
+	}
+	u.out.mu.Lock()
+	defer u.out.mu.Unlock()
+	first := u.out.raw.total - int64(len(u.out.raw.buf))
+	raw, _ := recent(u.out.raw.buf, first, u.out.raw.alternate)
+	out(bytes.Clone(raw))
+	j := &Joined{u: u}
+	u.out.taps = append(u.out.taps, tap{j, out})
+	return j, nil
+}
+
+// Done is closed when there is nothing to be joined any more.
+func (j *Joined) Done() <-chan struct{} { return j.u.done }
+
+// Size is the size of the terminal.
+func (j *Joined) Size() (cols, rows int) {
+	j.u.mu.Lock()
+	defer j.u.mu.Unlock()
+	return j.u.cols, j.u.rows
+}
+
+// Type types. The session counts as changed from then on, and as busy while what
+// was typed at its prompt runs.
+func (j *Joined) Type(p []byte) error {
+	j.u.steady(context.Background())
+	j.u.typedBy("person", p, j.u.out.view().size)
+	return j.u.typeIn(p, sendTime)
+}
+
+// Resize gives the terminal the person's size.
+func (j *Joined) Resize(ctx context.Context, cols, rows int) error {
+	_, err := j.u.m.Resize(ctx, j.u.id, cols, rows)
+	return err
+}
+
+// Leave ends it.
+func (j *Joined) Leave() {
+	j.u.out.mu.Lock()
+	defer j.u.out.mu.Unlock()
+	for i, t := range j.u.out.taps {
+		if t.joined == j {
+			j.u.out.taps = append(j.u.out.taps[:i:i], j.u.out.taps[i+1:]...)
+			return
+		}
+	}
+}
+
+// tap is where raw output goes, too.
+type tap struct {
+	joined *Joined
+	out    func(p []byte)
+}
+
+// steady waits for the prompt that follows a command's end at once: what is typed
+// before it would seem to have been typed into the command.
+func (u *unit) steady(ctx context.Context) {
+	_ = u.await(ctx, time.Second, func() bool {
+		return u.prompt || !u.session || !u.marks || u.cmd != nil && !u.cmd.over
+	})
+}
+
+// typedBy notes that somebody types. At the prompt a line is a command, of which
+// the next prompt tells the end.
+func (u *unit) typedBy(who string, p []byte, size int64) *command {
+	enter := bytes.ContainsAny(p, "\r\n\x03\x04\x0f")
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.changed = u.changed || u.session
+	c := u.cmd
+	if u.session && u.prompt && enter && (c == nil || c.over) {
+		c = newCommand("(typed by the " + who + ")")
+		c.sent, c.typed, c.from = true, true, size
+		u.cmd, u.prompt = c, false
+	}
+	u.event(Event{Kind: Typed, Who: who, Bytes: int64(len(p))})
+	return c
+}
+
+// EventKind says what an Event tells.
+type EventKind string
+
+const (
+	Spawned EventKind = "spawned" // a tree was started
+	Began   EventKind = "began"   // a shell took a command
+	Typed   EventKind = "typed"   // somebody typed
+	Ended   EventKind = "ended"   // a command ended
+	Gone    EventKind = "gone"    // nothing of the tree is left
+)
+
+// Event is what happens outside of calls, too: for the record.
+type Event struct {
+	Kind     EventKind
+	At       time.Time
+	ID       string // of the session or process
+	Pid      int    // of its leader, in the server's view
+	Profile  string
+	Sandbox  string // what holds, of Spawned
+	Command  string // its beginning
+	Who      string // model or person, of Typed
+	State    State  // of Ended
+	ExitCode int    // -1 if a signal ended it
+	Signal   string
+	Duration time.Duration
+	Bytes    int64    // of output, or typed
+	Killed   []string // programs that needed SIGKILL
+	Left     int      // programs that were ended
+}
+
+// event tells Options.Events; u.mu is held.
+func (u *unit) event(e Event) {
+	if u.m.o.Events == nil {
+		return
+	}
+	e.At, e.ID, e.Pid, e.Profile = time.Now(), u.id, u.proc.Pid, u.profile
+	u.m.o.Events(e)
+}
