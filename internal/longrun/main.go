@@ -68,6 +68,8 @@ var repetitions = []job{
 	{Name: "200 processes killed in a storm of calls", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKilledStorm ."},
 	{Name: "200 processes killed while they record", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKillStorm ./evidence"},
 	{Name: "2,000 process trees leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestNothingIsLeft ./internal/proctree"},
+	{Name: "2,000 processes and 200 sessions of the terminal leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 90m -v -run TestNothingIsLeft|TestKilledServer ./terminal"},
+	{Name: "bug reports about terminals, 10 times under the race detector", Env: "CGO_ENABLED=1", Command: "go test -race -count=10 -timeout 60m -run TestCases ./terminal"},
 }
 
 // alone are packages in which nothing runs side by side, and which take half an
