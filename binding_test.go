@@ -63,7 +63,7 @@ func TestGuestThatWritesSomethingElse(t *testing.T) {
 		dir := t.TempDir()
 		l := &ledger{}
 		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
-			Workspaces: []wasmtools.Workspace{{Dir: dir, Evidence: l}}, CacheDir: cacheDir(t),
+			Workspaces: []wasmtools.Workspace{{Dir: dir, Evidence: l}}, StateDir: filepath.Join(cacheDir(t), "state"), CacheDir: filepath.Join(cacheDir(t), "cache"),
 			Modules: []wasmtools.Module{{Code: diceGuest(c.dice), Grants: map[string]hostfuncs.Grant{"throw": {Write: []string{"r"}}}}},
 		})
 		if err != nil {
@@ -112,7 +112,7 @@ func TestYesIsForOneCall(t *testing.T) {
 	dir := t.TempDir()
 	open := func(code []byte) (*wasmtools.Runtime, *wasmtools.Turn) {
 		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
-			Workspaces: []wasmtools.Workspace{{Dir: dir}}, CacheDir: cacheDir(t),
+			Workspaces: []wasmtools.Workspace{{Dir: dir}}, StateDir: filepath.Join(cacheDir(t), "state"), CacheDir: filepath.Join(cacheDir(t), "cache"),
 			Modules: []wasmtools.Module{{Code: code, Grants: map[string]hostfuncs.Grant{"throw": {Write: []string{"r"}}}}},
 		})
 		if err != nil {

@@ -106,7 +106,7 @@ func openWith(t *testing.T, dir string, rules *policy.Policy, sink evidence.Sink
 	if rules != nil {
 		w.Policy = func() policy.Policy { return *rules }
 	}
-	rt, err := wasmtools.Open(t.Context(), wasmtools.Options{Workspaces: []wasmtools.Workspace{w}, CacheDir: cacheDir(t), Approvers: approvers})
+	rt, err := wasmtools.Open(t.Context(), wasmtools.Options{Workspaces: []wasmtools.Workspace{w}, StateDir: filepath.Join(cacheDir(t), "state"), CacheDir: filepath.Join(cacheDir(t), "cache"), Approvers: approvers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestListsAreAddedTo(t *testing.T) {
 			}
 			return denyRead, protect
 		}}},
-		CacheDir: cacheDir(t), Approvers: []approval.Approver{approval.Always(approval.Allow)},
+		StateDir: filepath.Join(cacheDir(t), "state"), CacheDir: filepath.Join(cacheDir(t), "cache"), Approvers: []approval.Approver{approval.Always(approval.Allow)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,8 @@ type Options struct {
 	Rules RuleKeeper
 
 	// StateDir and CacheDir hold locks, keys, what modules keep and outputs that
-	// are too long to be shown, and compiled modules. Empty means that locks hold
+	// are too long to be shown, and compiled modules, which need both: their
+	// authenticity hangs on a key among the state. Empty means that locks hold
 	// only within this process, that nothing is kept, and that every process
 	// compiles anew.
 	StateDir, CacheDir string
