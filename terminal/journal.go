@@ -38,7 +38,8 @@ type entry struct {
 	Start   uint64    `json:"start,omitempty"` // see proctree.Process
 	Command string    `json:"command,omitempty"`
 	Profile string    `json:"profile,omitempty"`
-	Size    int64     `json:"size,omitempty"` // bytes of output so far
+	Size    int64     `json:"size,omitempty"`  // bytes of output so far
+	Limit   int64     `json:"limit,omitempty"` // of the spool, if it is not SpoolBytes
 	Ended   bool      `json:"ended,omitempty"`
 }
 
@@ -164,11 +165,14 @@ func recoverDir(dir string, found map[string]*lost) {
 	for id, e := range open {
 		l := &lost{id: id, command: e.Command, session: strings.HasPrefix(id, "s-"), dir: dir, found: time.Now()}
 		if f, err := os.Open(filepath.Join(dir, spoolDir, id)); err == nil {
-			total := e.Size
-			if info, err := f.Stat(); err == nil && info.Size() < output.SpoolBytes {
+			total, limit := e.Size, e.Limit
+			if limit == 0 {
+				limit = output.SpoolBytes
+			}
+			if info, err := f.Stat(); err == nil && info.Size() < limit {
 				total = info.Size()
 			}
-			if l.log, err = output.OpenSpool(f, output.SpoolBytes, total); err != nil {
+			if l.log, err = output.OpenSpool(f, limit, total); err != nil {
 				f.Close()
 				l.log = nil
 			}
@@ -197,7 +201,7 @@ func readJournal(path string) map[string]entry {
 			continue
 		}
 		if old, ok := open[e.ID]; ok {
-			old.Size = e.Size
+			old.Size, old.Limit = max(old.Size, e.Size), max(old.Limit, e.Limit)
 			e = old
 		}
 		open[e.ID] = e

@@ -26,6 +26,10 @@ const (
 
 	// maxKeptSpool bounds the disk that ended ones take, in all.
 	maxKeptSpool = 160 << 20
+	// maxSpools is what the spools of all that runs may take; when it is given away,
+	// each further one gets smallSpool.
+	maxSpools  = 1 << 30
+	smallSpool = 4 << 20
 
 	MaxCommand = 256 << 10 // bytes of a command's text
 	MaxSend    = 64 << 10  // bytes of input at a time
@@ -343,10 +347,30 @@ func (m *Manager) prune() {
 
 // spoolTo gives a log a file. A full disk does not stop commands: then memory
 // alone keeps their output.
-func spoolTo(log *output.Log, path string) {
-	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
-		log.Attach(f, output.SpoolBytes)
+func (u *unit) spoolTo(log *output.Log, path string) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return
 	}
+	limit := u.m.spoolLimit()
+	u.limit.Store(limit)
+	if limit != output.SpoolBytes {
+		u.m.journal.write(entry{ID: u.id, Limit: limit})
+	}
+	log.Attach(f, limit)
+}
+
+// spoolLimit is what one more spool may take beside those of all that runs.
+func (m *Manager) spoolLimit() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := int64(maxSpools)
+	for _, u := range m.units {
+		if !u.over() {
+			left -= u.limit.Load()
+		}
+	}
+	return max(min(left, output.SpoolBytes), smallSpool)
 }
 
 // profile makes a profile of its name, as it is now.

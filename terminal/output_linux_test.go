@@ -131,6 +131,10 @@ func TestStreams(t *testing.T) {
 	if r := execute(t, m, terminal.ExecRequest{Command: command, Split: true}); r.Output != "out\nmore\n" || r.StderrBytes != 4 || r.Stderr != "err\n" {
 		t.Errorf("apart: %+v", r)
 	}
+	passed := map[string]string{}
+	if _, err := m.Exec(context.Background(), terminal.ExecRequest{Command: command, Split: true}, terminal.Feedback{Output: func(stream string, p []byte) { passed[stream] += string(p) }}); err != nil || passed["stdout"] != "out\nmore\n" || passed["stderr"] != "err\n" {
+		t.Errorf("passed on %q, %v", passed, err)
+	}
 	if _, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "true", Split: true, TTY: true}, terminal.Feedback{}); tool.CodeOf(err) != tool.InvalidArguments {
 		t.Errorf("apart on a terminal: %v", err)
 	}

@@ -41,7 +41,7 @@ func (u *unit) spooled() int64 {
 	if u.spool == "" {
 		return 0
 	}
-	return min(u.out.log.Size(), output.SpoolBytes)
+	return min(u.out.log.Size(), u.limit.Load())
 }
 
 // text gives the log of u for reading; done gives it back.
@@ -49,9 +49,9 @@ func (u *unit) log() (l *output.Log, done func()) {
 	u.mu.Lock()
 	path, over := u.spool, u.isOver
 	u.mu.Unlock()
-	if over && path != "" {
+	if over && path != "" && u.limit.Load() > 0 {
 		if f, err := os.Open(path); err == nil {
-			if l, err := output.OpenSpool(f, output.SpoolBytes, u.out.log.Size()); err == nil {
+			if l, err := output.OpenSpool(f, u.limit.Load(), u.out.log.Size()); err == nil {
 				return l, func() { l.Close() }
 			}
 			f.Close()

@@ -64,13 +64,13 @@ type Result struct {
 	Hint    string   `json:"hint,omitempty"`
 
 	// Screen, of op screen: rows as they are seen, from the top.
-	Screen    []string `json:"screen,omitempty"`
-	Cursor2D  *Point   `json:"screen_cursor,omitempty"`
-	Cols      int      `json:"cols,omitempty"`
-	Rows      int      `json:"rows,omitempty"`
-	Alternate bool     `json:"alternate_screen,omitempty"`
-	Title     string   `json:"title,omitempty"`
-	Partial   bool     `json:"partial,omitempty"` // the beginning of what was drawn is not kept
+	Screen       []string `json:"screen,omitempty"`
+	ScreenCursor *Point   `json:"screen_cursor,omitempty"`
+	Cols         int      `json:"cols,omitempty"`
+	Rows         int      `json:"rows,omitempty"`
+	Alternate    bool     `json:"alternate_screen,omitempty"`
+	Title        string   `json:"title,omitempty"`
+	Partial      bool     `json:"partial,omitempty"` // the beginning of what was drawn is not kept
 
 	// Sessions, of op list.
 	List []Result `json:"list,omitempty"`
@@ -187,6 +187,9 @@ func (u *unit) result(l look, c *command, from int64, alone bool, limit int, fb 
 	if over {
 		r.Killed = append(r.Killed, names(u.killed.Forced)...)
 		r.Ended = u.killed.Asked
+		if u.stuck {
+			r.Hint = "something that it started could not be ended: it runs with another user's rights, or hangs in the kernel"
+		}
 	}
 	u.mu.Unlock()
 	if !over && r.State != Finished {

@@ -36,7 +36,7 @@ func (m *Manager) Screen(ctx context.Context, id string) (Result, error) {
 	u.out.mu.Unlock()
 	raw, first = recent(raw, first, alternate)
 	shot := draw(raw, first, sizes, alternate)
-	res.Screen, res.Cursor2D, res.Cols, res.Rows = shot.rows, &shot.cursor, shot.cols, shot.lines
+	res.Screen, res.ScreenCursor, res.Cols, res.Rows = shot.rows, &shot.cursor, shot.cols, shot.lines
 	res.Alternate, res.Title, res.Partial = shot.alternate, shot.title, first > 0
 	return res, nil
 }

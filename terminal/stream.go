@@ -299,6 +299,13 @@ func (r *rawTail) write(p []byte) {
 	r.buf = append(r.buf, p...)
 }
 
+// trim gives memory back when no more will come.
+func (r *rawTail) trim() {
+	if n := len(r.buf) - plainBytes; n > 0 {
+		r.buf = bytes.Clone(r.buf[n:])
+	}
+}
+
 // resized notes a new size.
 func (r *rawTail) resized(cols, rows int) {
 	r.sizes = append(r.sizes, sized{r.total, cols, rows})

@@ -134,7 +134,7 @@ func (r *Result) text(op string) string {
 	b.WriteString(r.status() + "\n")
 	switch {
 	case op == "screen":
-		fmt.Fprintf(&b, "[screen %dx%d, cursor at row %d, column %d", r.Cols, r.Rows, r.Cursor2D.Row+1, r.Cursor2D.Col+1)
+		fmt.Fprintf(&b, "[screen %dx%d, cursor at row %d, column %d", r.Cols, r.Rows, r.ScreenCursor.Row+1, r.ScreenCursor.Col+1)
 		if r.Alternate {
 			b.WriteString(", full-screen program")
 		}

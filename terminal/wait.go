@@ -78,6 +78,7 @@ type waiting struct {
 	fb    Feedback
 	base  int64 // of the output that an expression may match
 	at    int64 // of the output that was passed on
+	errAt int64 // of standard error, where it is kept apart
 
 	last  look // at the kernel's state, when the waiting ended
 	scan  int64
@@ -216,21 +217,29 @@ func (w *waiting) pass() {
 	if w.fb.Output == nil || !began {
 		return
 	}
-	size := u.out.log.Size()
-	var buf []byte
-	for w.at < size {
-		if buf == nil {
-			buf = make([]byte, min(size-w.at, scanBytes))
-		}
-		n, gap, err := u.out.log.ReadAt(buf[:min(size-w.at, int64(len(buf)))], w.at)
-		w.at += gap + int64(n)
+	w.at = w.passFrom(u.out, w.at, "stdout")
+	if u.split && u.errs != nil {
+		w.errAt = w.passFrom(u.errs, w.errAt, "stderr")
+	}
+}
+
+func (w *waiting) passFrom(s *stream, at int64, name string) int64 {
+	size := s.log.Size()
+	if at >= size {
+		return at
+	}
+	buf := make([]byte, min(size-at, scanBytes))
+	for at < size {
+		n, gap, err := s.log.ReadAt(buf[:min(size-at, int64(len(buf)))], at)
+		at += gap + int64(n)
 		if n > 0 {
-			w.fb.Output("stdout", buf[:n])
+			w.fb.Output(name, buf[:n])
 		}
 		if err != nil || n == 0 {
-			return
+			break
 		}
 	}
+	return at
 }
 
 // found matches the expression against what came since the last time, with what

@@ -1,9 +1,12 @@
+// Package terminal_test measures the way of output, the start of a process, and
+// the answer of a session beside others that are busy. README.md has the figures.
 package terminal_test
 
 import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +14,38 @@ import (
 	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/terminal"
 )
+
+// open gives a manager that is shut down with the benchmark.
+func open(b *testing.B, profile string) *terminal.Manager {
+	b.Helper()
+	dir, err := filepath.EvalSymlinks(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	state, err := filepath.EvalSymlinks(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := terminal.Open(terminal.Options{Root: dir, State: state, Profile: profile, AllowUnsandboxed: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := m.Shutdown(); err != nil {
+			b.Error(err)
+		}
+	})
+	return m
+}
+
+func session(b *testing.B, m *terminal.Manager) string {
+	b.Helper()
+	r, err := m.Open(context.Background(), terminal.OpenRequest{}, terminal.Feedback{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r.Session
+}
 
 // flood is what the throughput is measured with: plain lines, as a build prints.
 const floodBytes = 64 << 20
@@ -45,7 +80,7 @@ func BenchmarkTerminal(b *testing.B) {
 		}
 	})
 	b.Run("ours", func(b *testing.B) {
-		m := plain(b)
+		m := open(b, proctree.None)
 		b.SetBytes(floodBytes)
 		for b.Loop() {
 			r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: flood, TTY: true, Yield: terminal.MaxYield}, terminal.Feedback{})
@@ -79,7 +114,7 @@ func BenchmarkExec(b *testing.B) {
 			}
 		})
 	})
-	m := open(b, terminal.Options{Root: realDir(b), State: realDir(b), AllowUnsandboxed: true})
+	m := open(b, proctree.None)
 	plan := &terminal.Plan{Pipe: []terminal.Exec{{Path: "/bin/true", Args: []string{"true"}}}}
 	for _, profile := range []string{proctree.None, proctree.WorkspaceWrite} {
 		b.Run(profile, func(b *testing.B) {
@@ -111,8 +146,8 @@ func BenchmarkExec(b *testing.B) {
 // BenchmarkRun is a command in a session: alone, and beside 31 sessions that print
 // without end. The goal is an answer under 100 ms.
 func BenchmarkRun(b *testing.B) {
-	m := plain(b)
-	id := session(b, m, terminal.OpenRequest{})
+	m := open(b, proctree.None)
+	id := session(b, m)
 	one := func() {
 		r, err := m.Run(context.Background(), terminal.RunRequest{Session: id, Command: "echo x"}, terminal.Feedback{})
 		if err != nil || r.Output != "x\n" {
@@ -121,7 +156,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.Run("alone", func(b *testing.B) { median(b, one) })
 	for range terminal.MaxSessions - 1 {
-		busy := session(b, m, terminal.OpenRequest{})
+		busy := session(b, m)
 		if _, err := m.Run(context.Background(), terminal.RunRequest{Session: busy, Command: "while :; do seq 1 2000; sleep 0.1; done", Yield: terminal.MinYield}, terminal.Feedback{}); err != nil {
 			b.Fatal(err)
 		}
@@ -131,9 +166,11 @@ func BenchmarkRun(b *testing.B) {
 
 // BenchmarkScreen draws a screen from all that is kept of a flood.
 func BenchmarkScreen(b *testing.B) {
-	m := plain(b)
-	id := session(b, m, terminal.OpenRequest{})
-	run(b, m, id, "seq 1 100000")
+	m := open(b, proctree.None)
+	id := session(b, m)
+	if _, err := m.Run(context.Background(), terminal.RunRequest{Session: id, Command: "seq 1 100000"}, terminal.Feedback{}); err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
 		if r, err := m.Screen(context.Background(), id); err != nil || len(r.Screen) == 0 {
 			b.Fatal(err)

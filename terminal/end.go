@@ -1,0 +1,201 @@
+package terminal
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/wasmtools/wasmtools/internal/proctree"
+)
+
+// supervise sees to the end of u.
+func (u *unit) supervise() {
+	<-u.proc.Done()
+	u.drain()
+	end := u.out.view()
+	left := u.endRest()
+	u.closeFiles()
+	<-u.out.ended
+	if u.errs != nil {
+		<-u.errs.ended
+	}
+	stuck := u.proc.Close() != nil
+	u.out.mu.Lock()
+	if u.out.raw != nil {
+		u.out.raw.trim()
+	}
+	u.out.mu.Unlock()
+
+	u.mu.Lock()
+	u.stuck = stuck
+	u.exit, u.ended, u.isOver = u.proc.Exit(), time.Now(), true
+	if len(u.killed.Forced) == 0 {
+		u.killed = left
+	}
+	state := SessionEnded
+	if !u.session {
+		state = Finished
+	}
+	if u.timedOut {
+		state = KilledByTimeout
+	}
+	if c := u.cmd; c != nil && !c.over {
+		c.code, c.signal = u.exit.Code, u.exit.Signal
+		u.finish(c, state, u.out.log.Size(), end.binary)
+	}
+	u.event(Event{
+		Kind: Gone, ExitCode: u.exit.Code, Signal: nameOf(u.exit.Signal), Duration: u.ended.Sub(u.started),
+		Bytes: u.out.log.Size(), Killed: names(u.killed.Forced), Left: u.killed.Asked,
+	})
+	u.notify()
+	u.mu.Unlock()
+	if u.shell != nil {
+		u.shell.remove()
+	}
+	u.trimSpool()
+	u.m.journal.write(entry{ID: u.id, Ended: true})
+	u.m.retire(u)
+	close(u.done)
+}
+
+// endRest ends what a process that has ended itself leaves behind.
+func (u *unit) endRest() proctree.Killed {
+	moment := time.NewTimer(2 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-u.proc.Gone():
+		return proctree.Killed{} // as nearly always
+	case <-moment.C:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	left, _ := u.proc.Kill(ctx, proctree.KillOptions{Grace: leftGrace})
+	return left
+}
+
+// drain waits until all output has come of a process that has ended: to the end
+// of the stream, or, if others hold it open, to a moment of silence.
+func (u *unit) drain() {
+	const quiet, most = 100 * time.Millisecond, time.Second
+	ended := make(chan struct{})
+	go func() {
+		<-u.out.ended
+		if u.errs != nil {
+			<-u.errs.ended
+		}
+		close(ended)
+	}()
+	stop := time.NewTimer(most)
+	defer stop.Stop()
+	for begin := time.Now(); ; {
+		last := u.out.view().last
+		if u.errs != nil {
+			if l := u.errs.view().last; l.After(last) {
+				last = l
+			}
+		}
+		if last.Before(begin) {
+			last = begin
+		}
+		silent := time.Since(last)
+		if silent >= quiet {
+			return
+		}
+		t := time.NewTimer(quiet - silent)
+		select {
+		case <-ended:
+			t.Stop()
+			return
+		case <-stop.C:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// end ends u, and returns when nothing of it is left.
+func (u *unit) end(ctx context.Context) {
+	if !u.over() {
+		killed, _ := u.proc.Kill(context.WithoutCancel(ctx), proctree.KillOptions{Grace: killGrace})
+		u.mu.Lock()
+		u.killed = killed
+		u.mu.Unlock()
+	}
+	<-u.done
+}
+
+// expire ends a process whose time is over.
+func (u *unit) expire() {
+	u.mu.Lock()
+	u.timedOut = true
+	u.mu.Unlock()
+	killed, _ := u.proc.Kill(context.Background(), proctree.KillOptions{Grace: killGrace})
+	u.mu.Lock()
+	u.killed = killed
+	u.mu.Unlock()
+}
+
+// interrupt ends a command of a session and leaves the shell, if it can.
+func (u *unit) interrupt(c *command) {
+	u.mu.Lock()
+	if c.over || c.settled != nil {
+		u.mu.Unlock()
+		return
+	}
+	c.settled = make(chan struct{})
+	u.mu.Unlock()
+	defer close(c.settled)
+	ctx, cancel := context.WithTimeout(context.Background(), killGrace+time.Second)
+	defer cancel()
+	wait := func(d time.Duration) bool {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-c.done:
+			return true
+		case <-u.done:
+			return true
+		case <-t.C:
+			return false
+		}
+	}
+	// As ctrl-C it makes the shell drop what stands behind the command, too.
+	_ = u.proc.Signal(proctree.Foreground, syscall.SIGINT)
+	if wait(200 * time.Millisecond) {
+		u.endNew(ctx, c)
+		return
+	}
+	u.endNew(ctx, c)
+	if wait(100 * time.Millisecond) {
+		return
+	}
+	for range 3 {
+		_ = u.proc.Signal(proctree.Foreground, syscall.SIGINT)
+		u.endNew(ctx, c)
+		if wait(100 * time.Millisecond) {
+			return
+		}
+	}
+	u.end(context.Background())
+}
+
+// endNew ends what was not there when the command began.
+func (u *unit) endNew(ctx context.Context, c *command) {
+	killed, _ := u.proc.Kill(ctx, proctree.KillOptions{Grace: killGrace, Keep: c.keep})
+	u.mu.Lock()
+	c.killed = append(c.killed, killed.Forced...)
+	u.mu.Unlock()
+}
+
+// names tells who had to be killed.
+func names(k []proctree.Member) []string {
+	var l []string
+	for _, m := range k {
+		if !slices.Contains(l, m.Name) {
+			l = append(l, m.Name)
+		}
+	}
+	return l
+}

@@ -1,0 +1,139 @@
+package terminal
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// isOurs tells our marks from OSC strings of programs.
+func (u *unit) isOurs(osc []byte) bool {
+	_, _, ok := u.mark(osc)
+	return ok
+}
+
+// mark takes one of our marks apart: its letter, and the status that D and P tell.
+func (u *unit) mark(osc []byte) (letter byte, code int, ok bool) {
+	s, found := strings.CutPrefix(string(osc), "133;")
+	if !found || len(s) < 3 || s[1] != ';' {
+		return 0, 0, false
+	}
+	letter, s = s[0], s[2:]
+	if letter == 'D' || letter == 'P' {
+		status, rest, _ := strings.Cut(s, ";")
+		n, err := strconv.Atoi(status)
+		if err != nil {
+			return 0, 0, false
+		}
+		code, s = n, rest
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch letter {
+	case 'C', 'D':
+		ok = u.cmd != nil && u.cmd.nonce != "" && s == u.cmd.nonce
+	case 'P', 'A', 'B':
+		ok = u.nonce != "" && s == u.nonce
+	}
+	return letter, code, ok
+}
+
+// gotOSC is told of OSC strings; the stream's lock is held.
+func (u *unit) gotOSC(osc []byte) {
+	letter, code, ok := u.mark(osc)
+	if !ok {
+		u.reply(answerOSC(osc))
+		return
+	}
+	size := u.out.log.Size()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c := u.cmd
+	switch letter {
+	case 'A': // a prompt is drawn
+		u.out.muted = true
+	case 'B':
+		u.out.muted = c != nil && !c.over && !c.began && !c.sent
+	case 'C':
+		u.out.muted = false
+		u.out.separate()
+		u.out.sniff = sniffer{}
+		c.began, c.from = true, u.out.log.Size()
+		u.event(Event{Kind: Began, Command: clip(c.text)})
+		if c.file != "" {
+			os.Remove(c.file)
+		}
+	case 'D':
+		if c.began && !c.over {
+			c.code = code
+			u.finish(c, Finished, size, u.out.sniff.binary())
+		}
+	case 'P':
+		first := !u.ready
+		u.prompt, u.ready, u.marks = true, true, true
+		switch {
+		case first:
+			u.out.muted = false
+		case c == nil || c.over || !c.typed:
+		case c.late && c.began: // a shell whose errors were redirected kept it back
+			c.late, u.prompt = false, false
+		case c.began || c.sent: // it was aborted, or typed
+			c.code = code
+			u.finish(c, Finished, size, u.out.sniff.binary())
+		default:
+			time.AfterFunc(takeTime, func() { u.refused(c) })
+		}
+		u.notify()
+	}
+}
+
+// takeTime is how long after a prompt a shell that was told a command may begin
+// with it; what it was told stands in its input already.
+const takeTime = 500 * time.Millisecond
+
+// refused ends a command that the shell did not take.
+func (u *unit) refused(c *command) {
+	u.out.mu.Lock()
+	defer u.out.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c.began || c.over {
+		return
+	}
+	u.out.muted = false
+	c.note = "the shell did not take the command: what it was prepared with at its start is not there any more"
+	c.from = u.out.log.Size()
+	u.finish(c, Failed, c.from, false)
+}
+
+// gotControl is told of escapes; the stream's lock is held.
+func (u *unit) gotControl(params []byte, final byte) {
+	switch final {
+	case 'h', 'l':
+		if p := string(params); p == "?1049" || p == "?47" || p == "?1047" {
+			u.out.raw.alternate = final == 'h'
+		}
+	case 'n', 'c', 'q', 't', 'p':
+		u.mu.Lock()
+		cols, rows := u.cols, u.rows
+		u.mu.Unlock()
+		u.reply(answer(params, final, cols, rows, u.out.clean.Column()))
+	}
+}
+
+// reply answers a question of a program; at the prompt nobody asked, or nobody
+// would read it.
+func (u *unit) reply(text string) {
+	if text == "" {
+		return
+	}
+	u.mu.Lock()
+	asked := u.cmd != nil && !u.cmd.over && (u.cmd.began || u.cmd.sent) || u.session && !u.marks && u.ready
+	u.mu.Unlock()
+	if !asked {
+		return
+	}
+	// A program that does not read must not hold up the reader of its output.
+	go func() { _ = u.typeIn([]byte(text), time.Second) }()
+}
