@@ -347,7 +347,7 @@ func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) 
 			return dec, err
 		}
 	}
-	if !answered && !ticket.Attended() {
+	if !answered && !ticket.Attended(ctx) {
 		return approval.Decision{}, approval.ErrNoAnswer
 	}
 	waiting := ctx

@@ -70,6 +70,7 @@ type Ticket struct {
 	req  Request
 
 	decided chan struct{} // closed once a decision or the end is there
+	offered chan struct{} // closed once all approvers of the desk were asked to take part
 
 	// Guarded by desk.mu.
 	taken    bool // an answer counts already
@@ -85,8 +86,15 @@ type Ticket struct {
 func (r *Request) size() int64 { return r.Preview.Writes.Bytes() + int64(len(r.Preview.Diff)) }
 
 // Attended reports whether somebody takes part who can be expected to answer
-// now. Without, a caller answers approval_required instead of waiting.
-func (t *Ticket) Attended() bool {
+// now. Without, a caller answers approval_required instead of waiting. A call
+// that joined a ticket which is still being offered waits for that, until ctx
+// ends.
+func (t *Ticket) Attended(ctx context.Context) bool {
+	select {
+	case <-t.offered:
+	case <-t.decided:
+	case <-ctx.Done():
+	}
 	t.desk.mu.Lock()
 	takers := t.takers
 	t.desk.mu.Unlock()
@@ -140,9 +148,10 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 	d.held += size
 	r.Ticket = newHandle()
 	r.Expires = d.now().Add(d.ttl)
-	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{})}
+	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{}), offered: make(chan struct{})}
 	d.tickets[r.Ticket], d.open[k] = t, t
 	d.mu.Unlock()
+	defer close(t.offered)
 	if r.Opened != nil {
 		if err := r.Opened(r); err != nil {
 			t.Withdraw()

@@ -223,3 +223,39 @@ func TestModes(t *testing.T) {
 		t.Errorf("Func decided %+v, %v", dec, err)
 	}
 }
+
+// TestJoinedWhileOffered: a call that joins a ticket before all approvers were
+// asked must not take it for one that nobody looks at.
+func TestJoinedWhileOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan struct{}), make(chan struct{})
+		d := approval.NewDesk([]approval.Approver{slow{entered, release}}, 0)
+		go func() { _, _ = d.Submit(approval.Request{Tool: "w"}) }()
+		<-entered
+		tk, err := d.Submit(approval.Request{Tool: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if tk.Attended(ended) {
+			t.Error("somebody takes part before he was asked")
+		}
+		attended := make(chan bool, 1)
+		go func() { attended <- tk.Attended(t.Context()) }()
+		synctest.Wait()
+		close(release)
+		if !<-attended {
+			t.Error("nobody takes part")
+		}
+	})
+}
+
+// slow is an approver that takes part, in its own time.
+type slow struct{ entered, release chan struct{} }
+
+func (s slow) Offer(approval.Request, approval.Answer) func() {
+	close(s.entered)
+	<-s.release
+	return func() {}
+}

@@ -74,7 +74,7 @@ func program() int {
 				continue
 			}
 			tickets = append(tickets, tk)
-			if !tk.Attended() {
+			if !tk.Attended(context.Background()) {
 				_ = out.Encode(result{N: n, Err: "nobody is there"})
 				continue
 			}
