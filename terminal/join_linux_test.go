@@ -2,12 +2,14 @@ package terminal_test
 
 import (
 	"context"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/wasmtools/wasmtools/terminal"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 // TestJoin: a person sees what is and was on the terminal, types, and leaves; the
@@ -115,4 +117,70 @@ func TestQueries(t *testing.T) {
 	if r := run(t, m, id, "echo clean"); r.Output != "clean\n" {
 		t.Errorf("afterwards %q", r.Output)
 	}
+}
+
+// TestQuestionFlood: questions without end, whose answers nobody reads, cost
+// neither time nor goroutines.
+func TestQuestionFlood(t *testing.T) {
+	m := plain(t)
+	id := session(t, m, terminal.OpenRequest{})
+	before := goruntime.NumGoroutine()
+	most := 0
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: `yes $'\e[6n\e[c\e]11;?\a' | head -c 5000000`, Yield: patience}, terminal.Feedback{Output: func(string, []byte) { most = max(most, goruntime.NumGoroutine()) }})
+	if err != nil || r.State != terminal.Finished {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if most > before+10 {
+		t.Errorf("%d goroutines, %d before", most, before)
+	}
+	if r := run(t, m, id, "echo clean"); r.Output != "clean\n" {
+		t.Errorf("afterwards %q", r.Output)
+	}
+}
+
+// TestShutdownMeanwhile: calls that are under way when everything is ended return,
+// and nothing starts afterwards.
+func TestShutdownMeanwhile(t *testing.T) {
+	m, err := terminal.Open(terminal.Options{Root: realDir(t), State: realDir(t), Profile: "none", AllowUnsandboxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	began := make(chan bool, 100)
+	for range 4 {
+		wg.Go(func() {
+			for {
+				_, err := m.Exec(ctx, terminal.ExecRequest{Command: "true"}, terminal.Feedback{})
+				if err != nil {
+					if tool.CodeOf(err) != tool.NotAvailable {
+						t.Errorf("exec: %v", err)
+					}
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			o, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
+			if err != nil {
+				t.Errorf("open: %v", err)
+				began <- true
+				return
+			}
+			r, err := m.Run(ctx, terminal.RunRequest{Session: o.Session, Command: "echo; sleep 1000", Yield: terminal.MaxYield}, terminal.Feedback{Output: func(string, []byte) { began <- true }})
+			if err != nil || r.State != terminal.SessionEnded {
+				t.Errorf("run: %+v, %v", r, err)
+			}
+		})
+	}
+	for range 4 {
+		<-began
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Errorf("Shutdown() = %v", err)
+	}
+	wg.Wait()
 }

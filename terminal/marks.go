@@ -9,22 +9,23 @@ import (
 
 // isOurs tells our marks from OSC strings of programs.
 func (u *unit) isOurs(osc []byte) bool {
-	_, _, ok := u.mark(osc)
+	_, _, _, ok := u.mark(osc)
 	return ok
 }
 
-// mark takes one of our marks apart: its letter, and the status that D and P tell.
-func (u *unit) mark(osc []byte) (letter byte, code int, ok bool) {
+// mark takes one of our marks apart: its letter, the status that D and P tell, and
+// the command that C and D are of.
+func (u *unit) mark(osc []byte) (letter byte, code int, c *command, ok bool) {
 	s, found := strings.CutPrefix(string(osc), "133;")
 	if !found || len(s) < 3 || s[1] != ';' {
-		return 0, 0, false
+		return 0, 0, nil, false
 	}
 	letter, s = s[0], s[2:]
 	if letter == 'D' || letter == 'P' {
 		status, rest, _ := strings.Cut(s, ";")
 		n, err := strconv.Atoi(status)
 		if err != nil {
-			return 0, 0, false
+			return 0, 0, nil, false
 		}
 		code, s = n, rest
 	}
@@ -33,15 +34,16 @@ func (u *unit) mark(osc []byte) (letter byte, code int, ok bool) {
 	switch letter {
 	case 'C', 'D':
 		ok = u.cmd != nil && u.cmd.nonce != "" && s == u.cmd.nonce
+		c = u.cmd
 	case 'P', 'A', 'B':
 		ok = u.nonce != "" && s == u.nonce
 	}
-	return letter, code, ok
+	return letter, code, c, ok
 }
 
 // gotOSC is told of OSC strings; the stream's lock is held.
 func (u *unit) gotOSC(osc []byte) {
-	letter, code, ok := u.mark(osc)
+	letter, code, c, ok := u.mark(osc)
 	if !ok {
 		u.reply(answerOSC(osc))
 		return
@@ -49,13 +51,18 @@ func (u *unit) gotOSC(osc []byte) {
 	size := u.out.log.Size()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	c := u.cmd
+	if c == nil {
+		c = u.cmd
+	}
 	switch letter {
 	case 'A': // a prompt is drawn
 		u.out.muted = true
 	case 'B':
 		u.out.muted = c != nil && !c.over && !c.began && !c.sent
 	case 'C':
+		if c.began || c.over {
+			return
+		}
 		u.out.muted = false
 		u.out.separate()
 		u.out.sniff = sniffer{}
@@ -134,6 +141,27 @@ func (u *unit) reply(text string) {
 	if !asked {
 		return
 	}
-	// A program that does not read must not hold up the reader of its output.
-	go func() { _ = u.typeIn([]byte(text), time.Second) }()
+	select {
+	case u.replies <- text:
+	default: // nobody reads them
+	}
 }
+
+// maxReplies is how many answers may wait for a program to read.
+const maxReplies = 64
+
+// answerQuestions types the answers, so that a program that does not read them
+// does not hold up the reader of its output.
+func (u *unit) answerQuestions() {
+	for {
+		select {
+		case text := <-u.replies:
+			_ = u.typeIn([]byte(text), replyTime)
+		case <-u.done:
+			return
+		}
+	}
+}
+
+// replyTime is how long a full terminal is waited for with an answer.
+const replyTime = 20 * time.Millisecond

@@ -36,7 +36,8 @@ type unit struct {
 	limit   atomic.Int64 // of the spool; 0 before there is one
 	started time.Time
 
-	typing sync.Mutex // held while input is written
+	typing  sync.Mutex // held while input is written
+	replies chan string
 
 	mu         sync.Mutex
 	wake       chan struct{} // closed at the next change; nil if nobody waits
@@ -181,6 +182,8 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 	u.event(Event{Kind: Spawned, Command: clip(u.text), Sandbox: sandboxText(u.active)})
 	u.mu.Unlock()
 	if u.tty {
+		u.replies = make(chan string, maxReplies)
+		go u.answerQuestions()
 		u.out.pump(u.proc.Terminal)
 	} else {
 		u.out.pump(u.proc.Stdout)
