@@ -397,11 +397,33 @@ func commandLines(re *regexp.Regexp) (l []string) {
 	for _, d := range dirs {
 		b, err := os.ReadFile(d + "/cmdline")
 		line := strings.TrimSpace(string(bytes.ReplaceAll(b, []byte{0}, []byte(" "))))
-		if err == nil && line != "" && re.MatchString(line) && d != fmt.Sprintf("/proc/%d", os.Getpid()) {
+		if err == nil && line != "" && re.MatchString(line) && d != fmt.Sprintf("/proc/%d", os.Getpid()) && !ofAnotherRun(d) {
 			l = append(l, line)
 		}
 	}
 	return l
+}
+
+// ofAnotherRun tells whether the process at dir descends from other tests of
+// this package, which may run on the same machine.
+func ofAnotherRun(dir string) bool {
+	own, _ := os.Readlink("/proc/self/exe")
+	for dir != "/proc/0" && dir != "/proc/1" {
+		if exe, err := os.Readlink(dir + "/exe"); err == nil && exe != own && filepath.Base(exe) == filepath.Base(own) {
+			return true
+		}
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ") // the state and the parent follow
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			return false
+		}
+		dir = "/proc/" + fields[1]
+	}
+	return false
 }
 
 // resetPeak makes peak count from here on.
