@@ -136,15 +136,29 @@ func (u *unit) reply(text string) {
 		return
 	}
 	u.mu.Lock()
-	asked := u.cmd != nil && !u.cmd.over && (u.cmd.began || u.cmd.sent) || u.session && !u.marks && u.ready
+	c, asked := u.cmd, u.asks(u.cmd)
 	u.mu.Unlock()
 	if !asked {
 		return
 	}
 	select {
-	case u.replies <- text:
+	case u.replies <- reply{c, text}:
 	default: // nobody reads them
 	}
+}
+
+// reply is an answer for a command's program.
+type reply struct {
+	of   *command
+	text string
+}
+
+// asks tells whether programs of a command may ask; u.mu is held.
+func (u *unit) asks(c *command) bool {
+	if c == nil {
+		return u.cmd == nil && u.session && !u.marks && u.ready
+	}
+	return c == u.cmd && !c.over && (c.began || c.sent)
 }
 
 // maxReplies is how many answers may wait for a program to read.
@@ -155,8 +169,15 @@ const maxReplies = 64
 func (u *unit) answerQuestions() {
 	for {
 		select {
-		case text := <-u.replies:
-			_ = u.typeIn([]byte(text), replyTime)
+		case r := <-u.replies:
+			u.typing.Lock()
+			u.mu.Lock()
+			asked := u.asks(r.of)
+			u.mu.Unlock()
+			if asked { // still
+				_ = u.write([]byte(r.text), replyTime)
+			}
+			u.typing.Unlock()
 		case <-u.done:
 			return
 		}

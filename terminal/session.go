@@ -209,11 +209,12 @@ func (m *Manager) Run(ctx context.Context, r RunRequest, fb Feedback) (Result, e
 func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Result, err error) {
 	u.mu.Lock()
 	if old := u.cmd; old != nil && !old.over {
+		age := time.Since(old.started).Round(time.Second)
 		u.mu.Unlock()
 		res := u.result(u.look(), old, u.seenCursor(), false, MinOutput, Feedback{})
 		res.State, res.Output, res.OmittedBytes = Busy, "", 0
 		res.Command = clip(old.text)
-		res.Hint = fmt.Sprintf("a command has been running for %s; wait for it, send it input, or signal it", time.Since(old.started).Round(time.Second))
+		res.Hint = fmt.Sprintf("a command has been running for %s; wait for it, send it input, or signal it", age)
 		return &res, nil
 	}
 	u.cmd = c // nobody else can begin now
@@ -262,6 +263,8 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 	if err != nil {
 		return undo(err)
 	}
+	u.typing.Lock() // answers to questions of before are typed before this, or never
+	defer u.typing.Unlock()
 	discard(u.proc.Terminal)
 	u.out.mu.Lock()
 	u.out.muted = true
@@ -271,7 +274,7 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 	u.prompt, c.typed = false, true
 	u.changed = u.changed || r.Plan == nil
 	u.mu.Unlock()
-	if err := u.typeIn([]byte(typed(c.nonce)), startTime); err != nil && !u.over() {
+	if err := u.write([]byte(typed(c.nonce)), startTime); err != nil && !u.over() {
 		return undo(tool.Errorf(tool.Internal, "the shell does not read").Because(err))
 	}
 	return nil, nil

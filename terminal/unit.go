@@ -37,7 +37,7 @@ type unit struct {
 	started time.Time
 
 	typing  sync.Mutex // held while input is written
-	replies chan string
+	replies chan reply
 
 	mu         sync.Mutex
 	wake       chan struct{} // closed at the next change; nil if nobody waits
@@ -182,7 +182,7 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 	u.event(Event{Kind: Spawned, Command: clip(u.text), Sandbox: sandboxText(u.active)})
 	u.mu.Unlock()
 	if u.tty {
-		u.replies = make(chan string, maxReplies)
+		u.replies = make(chan reply, maxReplies)
 		go u.answerQuestions()
 		u.out.pump(u.proc.Terminal)
 	} else {
@@ -245,6 +245,11 @@ func (u *unit) changedOutput() {
 func (u *unit) typeIn(p []byte, within time.Duration) error {
 	u.typing.Lock()
 	defer u.typing.Unlock()
+	return u.write(p, within)
+}
+
+// write is typeIn for who holds u.typing.
+func (u *unit) write(p []byte, within time.Duration) error {
 	f := u.proc.Terminal
 	deadline := time.Now().Add(within)
 	for len(p) > 0 {
