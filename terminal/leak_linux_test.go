@@ -11,6 +11,7 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,11 +36,11 @@ echo planted
 `, "MARK", marker)
 }
 
-var markers = 0
+var markers atomic.Int64
 
+// newMarker is a time to sleep that nobody else on this machine sleeps.
 func newMarker() string {
-	markers++
-	return fmt.Sprintf("87%d.%d%d", markers, os.Getpid(), time.Now().UnixNano()%1e6)
+	return fmt.Sprintf("87%d.%d%d", markers.Add(1), os.Getpid(), time.Now().UnixNano()%1e6)
 }
 
 // marked lists the processes anywhere on the machine whose arguments hold the marker.

@@ -142,7 +142,8 @@ func TestInterrupt(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	m := plain(t)
-	const stubborn = `trap '' HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; sleep 71.23' &) ; sleep 71.23; sleep 71.23`
+	deaf, kept := newMarker(), newMarker()
+	stubborn := strings.ReplaceAll(`trap '' HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; sleep DEAF' &) ; sleep DEAF; sleep DEAF`, "DEAF", deaf)
 	begin := time.Now()
 	r := execute(t, m, terminal.ExecRequest{Command: stubborn, Timeout: 200 * time.Millisecond})
 	if r.State != terminal.KilledByTimeout || r.ExitCode != nil || len(r.Killed) == 0 {
@@ -151,11 +152,11 @@ func TestTimeout(t *testing.T) {
 	if took := time.Since(begin); took > 3*time.Second+200*time.Millisecond {
 		t.Errorf("it took %s", took)
 	}
-	if left := sleepers("71.23"); len(left) > 0 {
+	if left := sleepers(deaf); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
 	id := session(t, m, terminal.OpenRequest{})
-	run(t, m, id, "sleep 72.34 & disown; x=kept")
+	run(t, m, id, "sleep "+kept+" & disown; x=kept")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	begin = time.Now()
@@ -166,10 +167,10 @@ func TestTimeout(t *testing.T) {
 	if took := time.Since(begin); took > 3*time.Second+200*time.Millisecond {
 		t.Errorf("in a session it took %s", took)
 	}
-	if left := sleepers("71.23"); len(left) > 0 {
+	if left := sleepers(deaf); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if len(sleepers("72.34")) != 1 {
+	if len(sleepers(kept)) != 1 {
 		t.Error("what ran before the command was ended, too")
 	}
 	r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "while :; do :; done", Timeout: 200 * time.Millisecond, Yield: patience}, terminal.Feedback{})
@@ -204,20 +205,21 @@ func sleepers(time string) (l []string) {
 func TestCancelled(t *testing.T) {
 	m := plain(t)
 	id := session(t, m, terminal.OpenRequest{})
+	long := newMarker()
 	ctx, cancel := context.WithCancel(context.Background())
 	began := make(chan bool, 2)
 	fb := terminal.Feedback{Output: func(string, []byte) { began <- true }}
 	go func() { <-began; <-began; cancel() }()
 	errs := make(chan error)
 	go func() {
-		_, err := m.Exec(ctx, terminal.ExecRequest{Command: "echo begun; exec sleep 73.45"}, fb)
+		_, err := m.Exec(ctx, terminal.ExecRequest{Command: "echo begun; exec sleep " + long}, fb)
 		errs <- err
 	}()
-	_, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo begun; sleep 73.45; echo NO"}, fb)
+	_, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo begun; sleep " + long + "; echo NO"}, fb)
 	if err := errors.Join(err, <-errs); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	for end := time.Now().Add(patience); len(sleepers("73.45")) > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); len(sleepers(long)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it still runs")
 		}
