@@ -18,7 +18,7 @@
 //
 // The edges: a program that forges the marks must have read the nonce from its
 // own shell's memory; it can then make a command look ended that is not, no more.
-// In a shell without marks (a nested one, ssh, an interpreter) only the kernel's
+// In a program without marks (a nested shell, ssh, an interpreter) only the kernel's
 // state tells what goes on, and nothing says when a line of input has been dealt
 // with. Outside Linux the kernel tells less: see Result.Hint. A secret that was
 // sent is taken out of the output as long as it comes back byte by byte; a program

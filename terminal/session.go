@@ -274,7 +274,7 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 	u.prompt, c.typed = false, true
 	u.changed = u.changed || r.Plan == nil
 	u.mu.Unlock()
-	if err := u.write([]byte(typed(c.nonce)), startTime); err != nil && !u.over() {
+	if err := u.write([]byte(u.shell.typed(c.nonce)), startTime); err != nil && !u.over() {
 		return undo(tool.Errorf(tool.Internal, "the shell does not read").Because(err))
 	}
 	return nil, nil

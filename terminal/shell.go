@@ -19,7 +19,7 @@ import (
 // A command is read from a file and evaluated at the top level of the shell, not
 // in a function, where declarations would be local.
 type shell struct {
-	kind string // bash, zsh, sh; "" for a program without marks
+	kind string // bash, zsh, fish, sh; "" for a program without marks
 	path string
 	argv []string
 	dir  string // of its files
@@ -29,7 +29,13 @@ type shell struct {
 // typed is the line that makes the shell take a command. It begins with ^E^U, in
 // case that something stands in the line already, and with a blank, which keeps
 // it out of histories.
-func typed(nonce string) string { return "\x05\x15 __wt " + nonce + `;\eval "$__wt_c";__wt_e` + "\n" }
+func (s *shell) typed(nonce string) string {
+	eval := `\eval "$__wt_c"`
+	if s.kind == "fish" {
+		eval = "eval $__wt_c"
+	}
+	return "\x05\x15 __wt " + nonce + ";" + eval + ";__wt_e\n"
+}
 
 // Start-up files. What stands between @ is replaced.
 const (
@@ -115,6 +121,35 @@ __wt_i() {
 }
 __wt_i
 `
+	fishRC = `@fixed@
+set -g fish_greeting
+set -g fish_private_mode 1
+set -g fish_autosuggestion_enabled 0
+function __wt
+	set -g __wt_r $status
+	set -g __wt_k $argv[1]
+	set -g __wt_c (command cat "@dir@/$argv[1]" | string collect -N)
+	builtin printf '\033]133;C;%s\007' $argv[1] >/dev/tty
+	return $__wt_r
+end
+function __wt_e
+	set -g __wt_r $status
+	set -e __wt_c
+	builtin printf '\033]133;D;%s;%s\007' $__wt_r $__wt_k >/dev/tty
+	__wt_i
+	return $__wt_r
+end
+function __wt_i
+	function fish_prompt
+		set -g __wt_r $status
+		builtin printf '\033]133;P;%s;@nonce@\007\033]133;A;@nonce@\007> \033]133;B;@nonce@\007' $__wt_r
+	end
+	function fish_right_prompt; end
+	function fish_title; end
+	function fish_mode_prompt; end
+end
+__wt_i
+`
 	// The marks of sh stand in its prompt as they are; it puts the status in.
 	shRC = `@startup@
 @fixed@
@@ -172,6 +207,8 @@ func (m *Manager) newShell(name, nonce string, env map[string]string) (*shell, e
 		s.kind = "zsh"
 	case "sh", "dash", "ash":
 		s.kind = "sh"
+	case "fish":
+		s.kind = "fish"
 	default:
 		return s, nil
 	}
@@ -189,6 +226,12 @@ func (m *Manager) newShell(name, nonce string, env map[string]string) (*shell, e
 		text, file = zshRC, ".zshrc"
 		s.argv = append(s.argv, "-o", "no_global_rcs", "-i")
 		s.env["ZDOTDIR"] = s.dir
+	case "fish": // its configuration is read before the command
+		text, file = fishRC, "rc"
+		if !m.o.Startup {
+			s.argv = append(s.argv, "--no-config")
+		}
+		s.argv = append(s.argv, "--init-command", "source "+filepath.Join(s.dir, file), "-i")
 	case "sh":
 		text, file = shRC, "rc"
 		s.argv = append(s.argv, "-i")
@@ -200,6 +243,10 @@ func (m *Manager) newShell(name, nonce string, env map[string]string) (*shell, e
 	}
 	var set strings.Builder
 	for _, name := range settings(env) {
+		if s.kind == "fish" {
+			set.WriteString("set -gx " + name + " '" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(env[name]) + "'\n")
+			continue
+		}
 		set.WriteString("export " + name + "=" + quoted(env[name]) + "\n")
 	}
 	if s.kind == "sh" {
