@@ -38,6 +38,9 @@ func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 			return tool.ErrorResult(err)
 		}
 		if !p.commit {
+			if err := p.bound(ctx); err != nil {
+				return tool.ErrorResult(err)
+			}
 			r, err := p.tool.Call(ctx, p.inv, p.sink)
 			if err != nil {
 				return tool.ErrorResult(err)
@@ -57,6 +60,28 @@ func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 			return tool.ErrorResult(err)
 		}
 	}
+}
+
+// bound finds out whether a command is still what was agreed to: where it would
+// run and with what may have changed while somebody thought about it. The tool
+// looks again when it begins, see [tool.Invocation.Approved].
+func (p *prepared) bound(ctx context.Context) error {
+	pv, ok := p.tool.(tool.Previewer)
+	if !ok || p.preview.Command == "" {
+		return nil
+	}
+	if !p.standing {
+		now, err := pv.Preview(ctx, p.inv, p.sink)
+		if err != nil {
+			return err
+		}
+		if now.Binding != p.preview.Binding {
+			return tool.Errorf(tool.ApprovalMismatch, "the command would now run otherwise than was approved").
+				WithNext("nothing was run; make the call again, so that what would run now can be approved")
+		}
+	}
+	p.inv.Approved = p.preview.Binding
+	return nil
 }
 
 // frozen is a previewed call as its ticket keeps it.

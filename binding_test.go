@@ -1,6 +1,8 @@
 package wasmtools_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/internal/wasmasm"
@@ -211,5 +215,126 @@ func TestExpiryAtTheBoundary(t *testing.T) {
 				t.Errorf("after %s the ticket lapsed %d times", c.after, lapsed.Load())
 			}
 		})
+	}
+}
+
+// shellTool runs a command in a directory, with an environment and a time limit
+// that others may change at any time, as those of a terminal's session.
+type shellTool struct {
+	cwd     string
+	env     map[string]string
+	timeout time.Duration
+	late    func() // called when the command is about to begin
+	ran     int
+}
+
+func (*shellTool) Definition() tool.Definition {
+	return tool.Definition{Name: "run_it", Description: "Runs a command.", Input: []byte(`{"type":"object"}`), Effects: tool.Executes, Mode: tool.Sequential}
+}
+
+func (*shellTool) Origin() tool.Origin { return tool.Origin{Source: tool.Builtin} }
+
+func (s *shellTool) Preview(context.Context, tool.Invocation, tool.Sink) (tool.Preview, error) {
+	return tool.Preview{Command: "make clean", Cwd: s.cwd, Env: s.env, Binding: s.binding()}, nil
+}
+
+func (s *shellTool) binding() tool.Digest {
+	return tool.DigestOf(fmt.Appendf(nil, "%q %q %v", s.cwd, s.env, s.timeout))
+}
+
+func (s *shellTool) Call(_ context.Context, inv tool.Invocation, _ tool.Sink) (tool.Result, error) {
+	if s.late != nil {
+		s.late()
+	}
+	if inv.Approved != s.binding() {
+		return tool.ErrorResult(tool.Errorf(tool.ApprovalMismatch, "the command would run otherwise")), nil
+	}
+	s.ran++
+	return tool.TextResult("done"), nil
+}
+
+// TestCommandThatWouldRunOtherwise: what a person agreed to is a command in a
+// directory, with an environment and a time limit. If one of them is another
+// when it is to begin, nothing runs; the record says so. Control: with all of
+// them the same it runs, once.
+func TestCommandThatWouldRunOtherwise(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*shellTool)
+		want   tool.Code
+	}{
+		{"nothing", func(*shellTool) {}, ""},
+		{"cwd", func(s *shellTool) { s.cwd = "/" }, tool.ApprovalMismatch},
+		{"env", func(s *shellTool) { s.env = map[string]string{"MAKEFLAGS": "-f other"} }, tool.ApprovalMismatch},
+		{"timeout", func(s *shellTool) { s.timeout = time.Hour }, tool.ApprovalMismatch},
+	} {
+		for _, when := range []string{"repeated", "resumed", "begun"} {
+			t.Run(c.name+" "+when, func(t *testing.T) {
+				s := &shellTool{cwd: "/src", env: map[string]string{"V": "1"}, timeout: time.Minute}
+				l := &ledger{}
+				rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
+					Workspaces: []wasmtools.Workspace{{Dir: t.TempDir(), Evidence: l}},
+					Sources:    []catalog.Source{catalog.Static("test", s)},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { rt.Close() })
+				turn := begin(t, rt)
+				call := func() wasmtools.Outcome {
+					return turn.Call(t.Context(), []wasmtools.Request{req("", "run_it", `{}`)})[0]
+				}
+				first := call()
+				wantCode(t, first, tool.ApprovalRequired)
+				if err := rt.Decide(first.Ticket, approval.Decision{Verdict: approval.Allow, By: "ann"}); err != nil {
+					t.Fatal(err)
+				}
+				change := func() { c.change(s) }
+				if when == "begun" {
+					s.late = change
+				} else {
+					change()
+				}
+				var o wasmtools.Outcome
+				if when == "resumed" {
+					o = turn.Resume(t.Context(), first.Ticket)
+				} else {
+					o = call()
+				}
+				if o.Result.Code != c.want {
+					t.Errorf("it answers %q: %s", o.Result.Code, o.Result.PlainText())
+				}
+				if want := map[bool]int{true: 1}[c.want == ""]; s.ran != want {
+					t.Errorf("it ran %d times, want %d", s.ran, want)
+				}
+				l.check(t)
+				if n := l.count(evidence.Completed); n != s.ran {
+					t.Errorf("%d records are completed; it ran %d times", n, s.ran)
+				}
+			})
+		}
+	}
+}
+
+// TestCommandsAreJudged: rules about commands see what a preview says would run.
+func TestCommandsAreJudged(t *testing.T) {
+	for _, decision := range []policy.Decision{policy.Allow, policy.Deny} {
+		s := &shellTool{cwd: t.TempDir()}
+		rules := policy.Policy{Rules: []policy.Rule{{Name: "make", Decision: decision, Tools: []string{"run_it"}, Commands: [][]string{{"make", "clean"}}}}}
+		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
+			Workspaces: []wasmtools.Workspace{{Dir: s.cwd, Policy: func() policy.Policy { return rules }}},
+			Sources:    []catalog.Source{catalog.Static("test", s)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rt.Close() })
+		o := begin(t, rt).Call(t.Context(), []wasmtools.Request{req("", "run_it", `{}`)})[0]
+		if want := map[policy.Decision]tool.Code{policy.Deny: tool.Denied}[decision]; o.Result.Code != want {
+			t.Errorf("%s: it answers %q: %s", decision, o.Result.Code, o.Result.PlainText())
+		}
+		if want := map[policy.Decision]int{policy.Allow: 1}[decision]; s.ran != want {
+			t.Errorf("%s: it ran %d times", decision, s.ran)
+		}
 	}
 }

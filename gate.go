@@ -174,9 +174,11 @@ func (t *Turn) weigh(ctx context.Context, rules policy.Policy, p *prepared) poli
 		p.fail(err)
 		return policy.Verdict{}
 	}
-	p.preview, p.commit = preview, true
-	p.preview.Hosts = hosts
-	if p.preview.Result.IsError || p.preview.Writes.Empty() {
+	p.preview, p.commit = preview, preview.Command == ""
+	if p.preview.Hosts == nil {
+		p.preview.Hosts = hosts
+	}
+	if p.preview.Result.IsError || p.commit && p.preview.Writes.Empty() {
 		p.end(p.preview.Result) // nothing would change, so nobody is asked
 		return policy.Verdict{}
 	}
@@ -209,6 +211,9 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 	c := policy.Call{
 		Tool: p.def.Name, Source: p.tool.Origin().Source, Trusted: p.tool.Origin().Trusted, Module: p.tool.Origin().Module,
 		Effects: p.def.Effects, Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
+	}
+	if p.preview.Command != "" {
+		c.Command = &policy.Command{Text: p.preview.Command, Cwd: p.preview.Cwd, Env: p.preview.Env}
 	}
 	switch {
 	case p.preview.Writes != nil:

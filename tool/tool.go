@@ -109,7 +109,8 @@ type Preparer interface {
 
 // Previewer is an optional part of a Tool with effects: it finds out what a
 // call would do, without doing it. When a tool has it, the preview's result is
-// what the caller gets once [Preview.Writes] has been committed.
+// what the caller gets once [Preview.Writes] has been committed; a call whose
+// preview is a Command is carried out by Call instead.
 type Previewer interface {
 	Preview(context.Context, Invocation, Sink) (Preview, error)
 }
@@ -129,6 +130,11 @@ type Invocation struct {
 	Arguments json.RawMessage // validated; a JSON object
 	Input     Digest          // of the canonical arguments (RFC 8785)
 	Deadline  time.Time       // zero: none
+
+	// Approved is the Binding of the Preview that was agreed to, of a call which
+	// runs a command. The tool compares it with what it is about to do, as late as
+	// it can, and answers approval_mismatch if it is something else.
+	Approved Digest
 }
 
 // Preview is what a call would do.
@@ -136,8 +142,8 @@ type Preview struct {
 	Result  Result    // what the call answers if its effects are accepted
 	Writes  *WriteSet // the file changes; nil or empty if there are none
 	Diff    string    // unified diff of Writes, for people
-	Command string    // shell text as it would run
-	Cwd     string
+	Command string    // shell text as it would run; Writes does not count beside it
+	Cwd     string    // of Command: real, absolute
 	Env     map[string]string
 	Hosts   []string
 	Binding Digest // digest over everything above that an approval binds
