@@ -72,7 +72,7 @@ func runDocument(t *testing.T, page string) string {
 			if where, err := os.ReadFile(filepath.Join(dir, ".cwd")); err == nil {
 				cwd = strings.TrimSpace(string(where))
 			}
-			got := strings.NewReplacer(dir, "/tmp", home, "/home/you/.wasmtools").Replace(firstTime.ReplaceAllString(string(p), ""))
+			got := strings.NewReplacer(dir, "/tmp", home, "/home/you/.wasmtools").Replace(string(p))
 			if !matchOutput(step.output, got) && !*update {
 				t.Errorf("$ %s\nprints:\n%s\nthe document shows:\n%s", step.command, got, step.output)
 			}
@@ -114,14 +114,12 @@ func splitSteps(block string) []docStep {
 	return steps
 }
 
-// firstTime is what is said in whichever document comes first.
-var firstTime = regexp.MustCompile(`(?m)^wasmtools: compiling .* for the first time\n`)
-
 // volatile are the parts of output that differ from run to run.
 var volatile = []struct {
 	re   *regexp.Regexp
 	with string
 }{
+	{regexp.MustCompile(`(?m)^wasmtools: compiling .* for the first time\n`), ""}, // in whichever document comes first
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "DIGEST"},
 	{regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z`), "DATE"},
