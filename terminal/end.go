@@ -20,7 +20,9 @@ func (u *unit) supervise() {
 	if u.errs != nil {
 		<-u.errs.ended
 	}
+	u.ending.Lock() // whoever ends it notes first what that took
 	stuck := u.proc.Close() != nil
+	u.ending.Unlock()
 	u.out.mu.Lock()
 	if u.out.raw != nil {
 		u.out.raw.trim()
@@ -30,7 +32,7 @@ func (u *unit) supervise() {
 	u.mu.Lock()
 	u.stuck = stuck
 	u.exit, u.ended, u.isOver = u.proc.Exit(), time.Now(), true
-	if len(u.killed.Forced) == 0 {
+	if u.killed.Asked == 0 {
 		u.killed = left
 	}
 	state := SessionEnded
@@ -116,12 +118,9 @@ func (u *unit) drain() {
 }
 
 // end ends u, and returns when nothing of it is left.
-func (u *unit) end(ctx context.Context) {
+func (u *unit) end() {
 	if !u.over() {
-		killed, _ := u.proc.Kill(context.WithoutCancel(ctx), proctree.KillOptions{Grace: killGrace})
-		u.mu.Lock()
-		u.killed = killed
-		u.mu.Unlock()
+		u.kill()
 	}
 	<-u.done
 }
@@ -131,10 +130,25 @@ func (u *unit) expire() {
 	u.mu.Lock()
 	u.timedOut = true
 	u.mu.Unlock()
-	killed, _ := u.proc.Kill(context.Background(), proctree.KillOptions{Grace: killGrace})
+	u.kill()
+}
+
+// kill ends all of u's programs. What cannot be ended is left to the helper, which
+// goes on trying.
+func (u *unit) kill() {
+	u.ending.Lock()
+	defer u.ending.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), killGrace+2*time.Second)
+	defer cancel()
+	killed, err := u.proc.Kill(ctx, proctree.KillOptions{Grace: killGrace})
 	u.mu.Lock()
-	u.killed = killed
+	if killed.Asked > 0 {
+		u.killed = killed
+	}
 	u.mu.Unlock()
+	if err != nil {
+		u.proc.Close()
+	}
 }
 
 // interrupt ends a command of a session and leaves the shell, if it can.
@@ -178,7 +192,7 @@ func (u *unit) interrupt(c *command) {
 			return
 		}
 	}
-	u.end(context.Background())
+	u.end()
 }
 
 // endNew ends what was not there when the command began.

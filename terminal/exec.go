@@ -95,7 +95,7 @@ func (m *Manager) Exec(ctx context.Context, r ExecRequest, fb Feedback) (Result,
 	w := waiting{u: u, c: u.cmd, until: r.Until, yield: clampYield(r.Yield), early: true, fb: fb}
 	reason := w.wait(ctx)
 	if ctx.Err() != nil {
-		go u.end(context.Background())
+		go u.end()
 		return Result{}, ctx.Err()
 	}
 	if reason == "finished" || reason == "exit" {

@@ -182,7 +182,7 @@ func (m *Manager) Shutdown() error {
 	m.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, u := range units {
-		wg.Go(func() { u.end(context.Background()) })
+		wg.Go(func() { u.end() })
 	}
 	wg.Wait()
 	m.wg.Wait()

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // isOurs tells our marks from OSC strings of programs.
@@ -63,6 +65,10 @@ func (u *unit) gotOSC(osc []byte) {
 		if c.began || c.over {
 			return
 		}
+		if u.out.echo {
+			u.out.echo = false
+			u.out.drawn(asTyped(c.text))
+		}
 		u.out.muted = false
 		u.out.separate()
 		u.out.sniff = sniffer{}
@@ -108,10 +114,28 @@ func (u *unit) refused(c *command) {
 	if c.began || c.over {
 		return
 	}
-	u.out.muted = false
+	u.out.muted, u.out.echo = false, false
 	c.note = "the shell did not take the command: what it was prepared with at its start is not there any more"
 	c.from = u.out.log.Size()
 	u.finish(c, Failed, c.from, false)
+}
+
+// maxTyped is how much of a command is shown on the terminal.
+const maxTyped = 2 << 10
+
+// asTyped is a command as a person at the terminal sees it: at the prompt, as if
+// it had been typed there.
+func asTyped(text string) []byte {
+	if len(text) > maxTyped {
+		text = text[:maxTyped] + "..."
+	}
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.TrimRight(text, "\n"))
+	return []byte(strings.ReplaceAll(text, "\n", "\r\n> ") + "\r\n")
 }
 
 // gotControl is told of escapes; the stream's lock is held.

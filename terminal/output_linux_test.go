@@ -191,6 +191,27 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// TestIdleAfterSilence: a session that was silent for long has not answered yet.
+func TestIdleAfterSilence(t *testing.T) {
+	t.Parallel()
+	m := plain(t)
+	id := session(t, m, terminal.OpenRequest{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for range 2 {
+		if r, err := m.Wait(ctx, terminal.WaitRequest{ID: id, Until: until(t, "idle:150"), Timeout: patience}, terminal.Feedback{}); err != nil || r.Reason != "idle" {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo begun; cat", Until: until(t, "idle:150"), Yield: patience}, terminal.Feedback{})
+		if err != nil || r.Reason != "idle" || r.Output != "begun\n" {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		if _, err := m.Send(ctx, terminal.SendRequest{ID: id, Keys: []string{"C-c"}}, terminal.Feedback{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestNobodyWaitsForOthers: a session that hangs, and a call that waits for it,
 // do not hold up another one.
 func TestNobodyWaitsForOthers(t *testing.T) {

@@ -103,14 +103,18 @@ func (u *unit) about(r *Result) {
 		r.Process = u.id
 	}
 	r.Cwd = u.cwdShown()
-	r.Sandbox = sandboxText(u.active)
+	r.Sandbox = sandboxText(u.active, false)
 }
 
-func sandboxText(a proctree.Active) string {
+// sandboxText says what holds, and in full by what means.
+func sandboxText(a proctree.Active, full bool) string {
 	if a.Profile == proctree.None {
 		return "none: everything that the user may do"
 	}
-	s := a.Profile + "; network " + a.Network + "; " + strings.Join(a.Means, ", ")
+	s := a.Profile + "; network " + a.Network
+	if full {
+		s += "; by " + strings.Join(a.Means, ", ")
+	}
 	if len(a.Gaps) > 0 {
 		s += "; gaps: " + strings.Join(a.Gaps, "; ")
 	}

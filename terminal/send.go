@@ -288,13 +288,14 @@ func (m *Manager) Resize(ctx context.Context, id string, cols, rows int) (Result
 		return Result{}, tool.Errorf(tool.InvalidArguments, "%s has no terminal", u.id)
 	}
 	if !u.over() {
-		if err := u.proc.Resize(proctree.Size{Cols: uint16(cols), Rows: uint16(rows)}); err != nil && !u.over() {
-			return Result{}, tool.Errorf(tool.Internal, "the size could not be set").Because(err)
-		}
+		// Noted before a program can draw for it.
 		u.out.mu.Lock()
 		u.out.clean.Width = cols
 		u.out.raw.resized(cols, rows)
 		u.out.mu.Unlock()
+		if err := u.proc.Resize(proctree.Size{Cols: uint16(cols), Rows: uint16(rows)}); err != nil && !u.over() {
+			return Result{}, tool.Errorf(tool.Internal, "the size could not be set").Because(err)
+		}
 		u.mu.Lock()
 		u.cols, u.rows = cols, rows
 		u.mu.Unlock()
@@ -370,7 +371,7 @@ func (m *Manager) Close(ctx context.Context, id string, fb Feedback) (Result, er
 	if err != nil {
 		return m.lostResult(id, err)
 	}
-	u.end(ctx)
+	u.end()
 	res := u.result(look{}, u.current(), u.seenCursor(), false, DefaultOutput, fb)
 	u.saw(res.Cursor)
 	return res, nil

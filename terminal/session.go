@@ -98,7 +98,7 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 	if u.shell.kind != "" {
 		if err := u.await(ctx, readyTime, func() bool { return u.ready }); err != nil {
 			view := u.out.view()
-			u.end(ctx)
+			u.end()
 			return Result{}, tool.Errorf(tool.NotAvailable, "the shell did not come to its prompt: %s", err).
 				WithNext("look at what it printed, or open another shell").With("output", clip(u.textFrom(0, view.size, 2<<10)))
 		}
@@ -115,6 +115,7 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 	u.mu.Unlock()
 	res := u.result(u.look(), nil, seen, false, DefaultOutput, fb)
 	res.Cols, res.Rows = r.Cols, r.Rows
+	res.Sandbox = sandboxText(u.active, true)
 	if !u.marks {
 		res.Hint = "this program has no marks, so op run is not possible: use send and wait"
 		res.State = Running
@@ -233,8 +234,10 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 			return undo(ctx.Err())
 		}
 		if l := u.look(); !l.shell {
-			return undo(tool.Errorf(tool.Busy, "%s is in the foreground of the session", l.front.Name).
-				WithNext("wait for it, send it input, or signal it"))
+			_, _ = undo(nil)
+			res := u.brief()
+			res.State, res.Foreground, res.Hint = Busy, l.front.Name, "it is in the foreground of the session; wait for it, send it input, or signal it"
+			return &res, nil
 		}
 		c.late = true
 	}
@@ -267,7 +270,7 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 	defer u.typing.Unlock()
 	discard(u.proc.Terminal)
 	u.out.mu.Lock()
-	u.out.muted = true
+	u.out.muted, u.out.echo = true, true
 	u.out.mu.Unlock()
 	u.mu.Lock()
 	c.keep, c.started = members, time.Now()
@@ -275,6 +278,9 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 	u.changed = u.changed || r.Plan == nil
 	u.mu.Unlock()
 	if err := u.write([]byte(u.shell.typed(c.nonce)), startTime); err != nil && !u.over() {
+		u.out.mu.Lock()
+		u.out.muted, u.out.echo = false, false
+		u.out.mu.Unlock()
 		return undo(tool.Errorf(tool.Internal, "the shell does not read").Because(err))
 	}
 	return nil, nil

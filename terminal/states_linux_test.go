@@ -225,7 +225,7 @@ func TestFullScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for len(shot.Screen) < 39 { // until it has drawn itself anew
-		if shot, err = m.Screen(ctx, id); err != nil || shot.Rows != 40 {
+		if shot, err = m.Screen(ctx, id); err != nil || shot.Rows != 40 || ctx.Err() != nil {
 			t.Fatalf("after the resize: %d rows, %q, %v", shot.Rows, shot.Screen, err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestFullScreen(t *testing.T) {
 	if err != nil || r.State != terminal.Finished {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	if shot, err = m.Screen(ctx, id); err != nil || shot.Alternate || !strings.Contains(strings.Join(shot.Screen, "\n"), "before") {
+	if shot, err = m.Screen(ctx, id); err != nil || shot.Alternate || strings.Contains(strings.Join(shot.Screen, ""), "__wt") || !strings.Contains(strings.Join(shot.Screen, "\n"), "seq 1 100 > numbers; echo before\nbefore") || !strings.Contains(strings.Join(shot.Screen, "\n"), "before") {
 		t.Errorf("after vim: %q, %v", shot.Screen, err)
 	}
 }

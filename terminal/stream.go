@@ -29,6 +29,7 @@ type stream struct {
 	redact redactor
 	raw    *rawTail // of a terminal
 	muted  bool     // prompt and echo are no output
+	echo   bool     // what comes is the echo of what this package typed, for nobody
 	last   time.Time
 	bytes  int64 // of text, for a stream that goes into another
 	sniff  sniffer
@@ -107,24 +108,20 @@ func (s *stream) take(p []byte) {
 		s.join.last = s.last
 		s.join.mu.Unlock()
 	}
-	p = s.redact.next(p)
-	for _, t := range s.taps {
-		t.out(p)
-	}
-	s.cleaned(p)
+	s.cleaned(s.redact.next(p))
 	s.mu.Unlock()
 	s.changed()
 }
 
 func (s *stream) cleaned(p []byte) {
-	if s.raw != nil {
-		s.raw.write(p)
-	}
 	if !s.muted {
 		s.sniff.take(p)
 	}
 	for len(p) > 0 {
 		out, rest, osc, found := s.clean.Next(s.out[:0], p)
+		if !s.echo {
+			s.drawn(p[:len(p)-len(rest)])
+		}
 		s.out, p = out, rest
 		s.emit(out)
 		if !found || s.mark == nil {
@@ -139,6 +136,16 @@ func (s *stream) cleaned(p []byte) {
 	}
 	if cap(s.out) > backlogBytes/4 {
 		s.out = nil
+	}
+}
+
+// drawn keeps what a person would see, and shows it to those who joined.
+func (s *stream) drawn(p []byte) {
+	if s.raw != nil {
+		s.raw.write(p)
+	}
+	for _, t := range s.taps {
+		t.out(p)
 	}
 }
 

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -100,11 +101,13 @@ func (t *Tool) failed(raw json.RawMessage, err error) tool.Result {
 // Encode is a result for a model: text that is complete, and the same as a JSON
 // object.
 func Encode(op string, r Result) tool.Result {
-	structured, err := json.Marshal(r)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // shell text is full of what that would lengthen
+	if err := enc.Encode(r); err != nil {
 		return tool.ErrorResult(err)
 	}
-	res := tool.Result{Content: []tool.Content{tool.Text(r.text(op))}, Structured: structured}
+	res := tool.Result{Content: []tool.Content{tool.Text(r.text(op))}, Structured: bytes.TrimSpace(b.Bytes())}
 	switch r.State {
 	case Busy:
 		res.IsError, res.Code = true, tool.Busy

@@ -37,6 +37,7 @@ type unit struct {
 	started time.Time
 
 	typing  sync.Mutex // held while input is written
+	ending  sync.Mutex // held while its programs are ended
 	replies chan reply
 
 	mu         sync.Mutex
@@ -179,7 +180,7 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 	}
 	u.m.journal.write(entry{ID: u.id, Boot: u.m.boot, Pid: u.proc.Pid, Start: u.proc.Start, Command: clip(u.text), Profile: u.profile})
 	u.mu.Lock()
-	u.event(Event{Kind: Spawned, Command: clip(u.text), Sandbox: sandboxText(u.active)})
+	u.event(Event{Kind: Spawned, Command: clip(u.text), Sandbox: sandboxText(u.active, true)})
 	u.mu.Unlock()
 	if u.tty {
 		u.replies = make(chan reply, maxReplies)

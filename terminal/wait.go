@@ -172,7 +172,7 @@ func (w *waiting) condition(ctx context.Context, begin time.Time) string {
 	if w.until != nil {
 		switch w.until.Kind {
 		case "idle":
-			if time.Since(v.last) >= w.until.Idle {
+			if min(time.Since(v.last), time.Since(begin)) >= w.until.Idle {
 				return "idle"
 			}
 		case "port":
