@@ -45,9 +45,15 @@ type entry struct {
 
 type journal struct {
 	mu   sync.Mutex
+	path string
 	f    *os.File
 	lock *os.File
+	size int64
+	open map[string]entry // what has not ended
 }
+
+// journalBytes is from when on a journal is written anew with what has not ended.
+const journalBytes = 1 << 20
 
 // newInstance makes the directory of a manager.
 func newInstance(state string) (string, *journal, error) {
@@ -70,22 +76,51 @@ func newInstance(state string) (string, *journal, error) {
 		lock.Close()
 		return "", nil, err
 	}
-	return dir, &journal{f: f, lock: lock}, nil
+	return dir, &journal{path: f.Name(), f: f, lock: lock, open: map[string]entry{}}, nil
 }
 
 // write appends an entry. A journal that cannot be written costs the recovery of
 // a crash, and nothing else.
 func (j *journal) write(e entry) {
 	e.At = time.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.f == nil {
+		return
+	}
+	take(j.open, e)
+	j.append(e)
+	if j.size > journalBytes && int64(len(j.open)) < journalBytes/1024 {
+		j.compact()
+	}
+}
+
+func (j *journal) append(e entry) {
 	b, err := json.Marshal(e)
 	if err != nil {
 		return
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.f != nil {
-		_, _ = j.f.Write(append(b, '\n'))
+	n, _ := j.f.Write(append(b, '\n'))
+	j.size += int64(n)
+}
+
+// compact replaces the journal by one of what has not ended.
+func (j *journal) compact() {
+	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return
 	}
+	before, size := j.f, j.size
+	j.f, j.size = f, 0
+	for _, id := range sortedKeys(j.open) {
+		j.append(j.open[id])
+	}
+	if err := os.Rename(f.Name(), j.path); err != nil {
+		j.f, j.size = before, size
+		f.Close()
+		return
+	}
+	before.Close()
 }
 
 func (j *journal) close() {
@@ -169,7 +204,7 @@ func recoverDir(dir string, found map[string]*lost) {
 			if limit == 0 {
 				limit = output.SpoolBytes
 			}
-			if info, err := f.Stat(); err == nil && info.Size() < limit {
+			if info, err := f.Stat(); err == nil && (info.Size() < limit || total < limit) {
 				total = info.Size()
 			}
 			if l.log, err = output.OpenSpool(f, limit, total); err != nil {
@@ -196,15 +231,20 @@ func readJournal(path string) map[string]entry {
 		if json.Unmarshal(sc.Bytes(), &e) != nil || !validID(e.ID) {
 			continue // the last line of a crash
 		}
-		if e.Ended {
-			delete(open, e.ID)
-			continue
-		}
-		if old, ok := open[e.ID]; ok {
-			old.Size, old.Limit = max(old.Size, e.Size), max(old.Limit, e.Limit)
-			e = old
-		}
-		open[e.ID] = e
+		take(open, e)
 	}
 	return open
+}
+
+// take brings what has not ended up to date.
+func take(open map[string]entry, e entry) {
+	if e.Ended {
+		delete(open, e.ID)
+		return
+	}
+	if old, ok := open[e.ID]; ok {
+		old.Size, old.Limit = max(old.Size, e.Size), max(old.Limit, e.Limit)
+		e = old
+	}
+	open[e.ID] = e
 }

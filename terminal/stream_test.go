@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -140,4 +142,47 @@ func TestTakesCommands(t *testing.T) {
 			t.Errorf("isAnswer(%q, %q) = %t", c.text, c.keys, got)
 		}
 	}
+}
+
+// TestJournal: a journal does not grow with what has ended, and has what has not.
+func TestJournal(t *testing.T) {
+	dir, j, err := newInstance(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	alive := newID(true)
+	j.write(entry{ID: alive, Pid: 17, Command: "bash"})
+	j.write(entry{ID: alive, Limit: smallSpool})
+	for range 20_000 {
+		id := newID(false)
+		j.write(entry{ID: id, Pid: 1, Command: "some command"})
+		j.write(entry{ID: id, Ended: true})
+	}
+	j.write(entry{ID: alive, Size: 9 << 20})
+	info, err := os.Stat(filepath.Join(dir, journalFile))
+	if err != nil || info.Size() > 2*journalBytes {
+		t.Errorf("the journal: %v, %v", info.Size(), err)
+	}
+	open := readJournal(filepath.Join(dir, journalFile))
+	if e := open[alive]; len(open) != 1 || e.Pid != 17 || e.Command != "bash" || e.Limit != smallSpool || e.Size != 9<<20 {
+		t.Errorf("it says %+v", open)
+	}
+}
+
+// FuzzJournal: whatever a crash left, reading it ends.
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte(`{"id":"s-abcdefghijkl","pid":3}` + "\n" + `{"id":"s-abcdefghijkl","ended":true}` + "\n{"))
+	f.Add([]byte(`{"id":"../../etc","pid":-1,"size":-5}`))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		path := filepath.Join(t.TempDir(), "journal")
+		if err := os.WriteFile(path, p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for id := range readJournal(path) {
+			if !validID(id) {
+				t.Errorf("it takes %q", id)
+			}
+		}
+	})
 }
