@@ -90,7 +90,7 @@ func (u *unit) steady(ctx context.Context) {
 // typedBy notes that somebody types. At the prompt a line is a command, of which
 // the next prompt tells the end.
 func (u *unit) typedBy(who string, p []byte, size int64) *command {
-	enter := bytes.ContainsAny(p, "\r\n\x03\x04\x0f")
+	enter := bytes.ContainsAny(p, "\r\n\x0f")
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.changed = u.changed || u.session
@@ -99,6 +99,9 @@ func (u *unit) typedBy(who string, p []byte, size int64) *command {
 		c = newCommand("(typed by the " + who + ")")
 		c.sent, c.typed, c.from = true, true, size
 		u.cmd, u.prompt = c, false
+	}
+	if c != nil && c.sent && !c.over && bytes.ContainsRune(p, 3) {
+		c.broken = true
 	}
 	u.event(Event{Kind: Typed, Who: who, Bytes: int64(len(p))})
 	return c

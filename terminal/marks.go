@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -61,6 +62,10 @@ func (u *unit) gotOSC(osc []byte) {
 		u.out.muted = true
 	case 'B':
 		u.out.muted = c != nil && !c.over && !c.began && !c.sent
+		if c != nil && c.sent && c.broken && !c.over {
+			c.code, u.prompt = 128+int(syscall.SIGINT), true
+			u.finish(c, Finished, size, false)
+		}
 	case 'C':
 		if c.began || c.over {
 			return
@@ -179,10 +184,7 @@ type reply struct {
 
 // asks tells whether programs of a command may ask; u.mu is held.
 func (u *unit) asks(c *command) bool {
-	if c == nil {
-		return u.cmd == nil && u.session && !u.marks && u.ready
-	}
-	return c == u.cmd && !c.over && (c.began || c.sent)
+	return c != nil && c == u.cmd && !c.over && (c.began || c.sent)
 }
 
 // maxReplies is how many answers may wait for a program to read.

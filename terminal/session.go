@@ -89,6 +89,10 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 		env = append(env, name+"="+value)
 	}
 	u.text, u.cwd = filepath.Base(u.shell.path), dir.Path
+	if u.shell.kind == "" { // it is its own command
+		u.cmd = newCommand(u.text)
+		u.cmd.began = true
+	}
 	u.changed = m.o.Startup || u.shell.kind != "bash" || len(r.Env) > 0
 	spec.Path, spec.Argv, spec.Env = u.shell.path, u.shell.argv, env
 	if err := u.launch(ctx, spec); err != nil {
@@ -113,12 +117,11 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 	}
 	seen := u.seen
 	u.mu.Unlock()
-	res := u.result(u.look(), nil, seen, false, DefaultOutput, fb)
+	res := u.result(u.look(), u.current(), seen, false, DefaultOutput, fb)
 	res.Cols, res.Rows = r.Cols, r.Rows
 	res.Sandbox = sandboxText(u.active, true)
 	if !u.marks {
 		res.Hint = "this program has no marks, so op run is not possible: use send and wait"
-		res.State = Running
 	}
 	return res, nil
 }

@@ -311,3 +311,43 @@ func TestNestedShell(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+// TestKeysAtThePrompt: keys that run nothing leave the session ready.
+func TestKeysAtThePrompt(t *testing.T) {
+	t.Parallel()
+	m := plain(t)
+	for _, sh := range shells(t) {
+		id := session(t, m, terminal.OpenRequest{Shell: sh})
+		for _, keys := range [][]string{{"C-c"}, {"Enter"}, {"C-c", "C-c"}, {"Enter", "Enter", "Enter"}, {"Up", "C-c"}, {"Tab"}, {"C-z"}, {"Escape", "C-c"}} {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			if _, err := m.Send(ctx, terminal.SendRequest{ID: id, Keys: keys}, terminal.Feedback{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Wait(ctx, terminal.WaitRequest{ID: id, Until: until(t, "finished"), Timeout: 2 * time.Second}, terminal.Feedback{}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if r := run(t, m, id, "echo alive"); r.Output != "alive\n" {
+				t.Errorf("%s after %q: %+v", sh, keys, r)
+			}
+		}
+		// A line that is not complete keeps the shell reading, until ctrl-C.
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if r, err := m.Send(ctx, terminal.SendRequest{ID: id, Text: "echo 'open\n"}, terminal.Feedback{}); err != nil || r.State == terminal.Finished {
+			t.Errorf("%s with an open quote: %+v, %v", sh, r, err)
+		}
+		if r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo no"}, terminal.Feedback{}); err != nil || r.State != terminal.Busy {
+			t.Errorf("%s with an open quote: %+v, %v; want busy", sh, r, err)
+		}
+		if _, err := m.Send(ctx, terminal.SendRequest{ID: id, Keys: []string{"C-c"}}, terminal.Feedback{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Wait(ctx, terminal.WaitRequest{ID: id, Until: until(t, "finished"), Timeout: 2 * time.Second}, terminal.Feedback{}); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(t, m, id, "echo alive"); r.Output != "alive\n" {
+			t.Errorf("%s after an open quote: %+v", sh, r)
+		}
+	}
+}

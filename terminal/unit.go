@@ -68,6 +68,7 @@ type command struct {
 	nonce   string
 	file    string
 	sent    bool // typed, so that only the prompt tells its end
+	broken  bool // and ctrl-C after it; zsh then only draws its prompt again
 	typed   bool // the shell has been told
 	late    bool // a prompt of before it may still come
 	keep    []proctree.Member

@@ -74,6 +74,7 @@ type waiting struct {
 	c     *command // whose end ends the waiting; nil if none runs
 	until *Until
 	yield time.Duration
+	idle  bool // nothing runs that could be waited for
 	early bool // return when the program surely waits for input
 	fb    Feedback
 	base  int64 // of the output that an expression may match
@@ -116,7 +117,7 @@ func (w *waiting) wait(ctx context.Context) string {
 		ch := u.changes()
 		w.pass()
 		u.mu.Lock()
-		over, done := u.isOver, w.c != nil && w.c.over
+		over, done := u.isOver, w.idle || w.c != nil && w.c.over
 		u.mu.Unlock()
 		if w.until != nil && w.until.Regex != nil {
 			if since := time.Since(scanned); since >= scanEvery || over || done {
@@ -321,6 +322,7 @@ func (m *Manager) Wait(ctx context.Context, r WaitRequest, fb Feedback) (Result,
 	if idle && r.Until != nil && r.Until.Kind != "finished" && r.Until.Kind != "input" {
 		w.c = nil // what comes then is of programs in the background
 	}
+	w.idle = c == nil && w.until != nil && (w.until.Kind == "finished" || w.until.Kind == "input")
 	reason := w.wait(ctx)
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
