@@ -49,6 +49,9 @@ func TestProfiles(t *testing.T) {
 				{"sees the server's processes", "ls /proc/" + "$WT_SERVER" + "/fd", free},
 				{"signals the server", "kill -0 $WT_SERVER", free},
 			} {
+				if home := os.Getenv("HOME"); c.name == "writes in the home directory" && strings.HasPrefix(home, "/tmp/") {
+					continue // it is another one in there
+				}
 				command := strings.ReplaceAll(c.command, "$WT_SERVER", pid())
 				for how, r := range map[string]terminal.Result{"session": run(t, m, id, "("+command+")"), "exec": execute(t, m, terminal.ExecRequest{Command: command})} {
 					if r.ExitCode == nil || (*r.ExitCode == 0) != c.want {
