@@ -99,3 +99,30 @@ func TestUnsandboxed(t *testing.T) {
 		}
 	}
 }
+
+// TestWeak: where namespaces are refused, a sandbox without them can be had if that
+// was agreed to, and says its gaps; without the agreement nothing runs.
+func TestWeak(t *testing.T) {
+	root := realDir(t)
+	strict := open(t, terminal.Options{Root: root, State: realDir(t)})
+	if !canBox() {
+		if _, err := strict.Exec(context.Background(), terminal.ExecRequest{Command: "touch ran"}, terminal.Feedback{}); tool.CodeOf(err) != tool.NotAvailable {
+			t.Errorf("without namespaces: %v", err)
+		}
+		if _, err := os.Stat(root + "/ran"); err == nil {
+			t.Error("it ran wider than asked")
+		}
+	}
+	m := open(t, terminal.Options{Root: root, State: realDir(t), Weak: true})
+	r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "touch here ${TMPDIR:-/tmp}/there && ! touch /etc/terminal-test"}, terminal.Feedback{})
+	if tool.CodeOf(err) == tool.NotAvailable && !canBox() {
+		t.Skip(err) // its Landlock is too old
+	}
+	if err != nil || r.ExitCode == nil || *r.ExitCode != 0 || strings.Contains(r.Sandbox, "gaps") == canBox() {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	id := session(t, m, terminal.OpenRequest{})
+	if r := run(t, m, id, "touch $(mktemp) && echo made"); r.Output != "made\n" {
+		t.Errorf("in a session: %+v", r)
+	}
+}

@@ -142,6 +142,12 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 	s.Profile, s.Limits = p, u.m.o.Limits
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	if p.Weak && p.Tmp != "" {
+		// Without a view of its own the tree's /tmp stands where it is.
+		if a, err := u.m.host.Probe(ctx, p); err == nil && len(a.Gaps) > 0 {
+			s.Env = append(s.Env, "TMPDIR="+p.Tmp)
+		}
+	}
 	u.proc, err = u.m.host.Start(ctx, s)
 	if err != nil {
 		return startError(err)
