@@ -131,6 +131,10 @@ func TestStreams(t *testing.T) {
 	if r := execute(t, m, terminal.ExecRequest{Command: command, Split: true}); r.Output != "out\nmore\n" || r.StderrBytes != 4 || r.Stderr != "err\n" {
 		t.Errorf("apart: %+v", r)
 	}
+	r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "printf 'one? '; printf 'two? ' >&2; sleep 1000", Yield: 300 * time.Millisecond}, terminal.Feedback{})
+	if err != nil || r.State != terminal.Running || r.Output != "one? two? " || r.Cursor != 0 {
+		t.Errorf("unfinished lines: %+v, %v", r, err)
+	}
 	passed := map[string]string{}
 	if _, err := m.Exec(context.Background(), terminal.ExecRequest{Command: command, Split: true}, terminal.Feedback{Output: func(stream string, p []byte) { passed[stream] += string(p) }}); err != nil || passed["stdout"] != "out\nmore\n" || passed["stderr"] != "err\n" {
 		t.Errorf("passed on %q, %v", passed, err)

@@ -89,8 +89,8 @@ type Store interface {
 
 // Feedback is where a call's own output goes. The zero value drops it.
 type Feedback struct {
-	// Output is told what comes while the call waits; stream is stdout, or stderr
-	// where it is kept apart.
+	// Output is told what comes while the call waits, from the call's goroutine;
+	// stream is stdout, or stderr where it is kept apart. It may keep the slice.
 	Output func(stream string, p []byte)
 	Store  Store
 }
@@ -213,6 +213,8 @@ func (u *unit) result(l look, c *command, from int64, alone bool, limit int, fb 
 		if u.split {
 			r.Stderr, _ = excerpt(u.errs.log, 0, e.size, limit)
 			r.Stderr += e.pending
+		} else if len(e.pending) <= limit {
+			r.Output += e.pending
 		}
 	}
 	if r.Hint == "" && done && (r.ExitCode == nil || *r.ExitCode != 0) {

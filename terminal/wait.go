@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"regexp"
@@ -234,7 +235,7 @@ func (w *waiting) passFrom(s *stream, at int64, name string) int64 {
 		n, gap, err := s.log.ReadAt(buf[:min(size-at, int64(len(buf)))], at)
 		at += gap + int64(n)
 		if n > 0 {
-			w.fb.Output(name, buf[:n])
+			w.fb.Output(name, bytes.Clone(buf[:n]))
 		}
 		if err != nil || n == 0 {
 			break
