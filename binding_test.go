@@ -1,10 +1,12 @@
 package wasmtools_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,7 +227,9 @@ type shellTool struct {
 	env     map[string]string
 	timeout time.Duration
 	late    func() // called when the command is about to begin
+	text    string // "" is make clean
 	ran     int
+	plan    *tool.Plan // of the last run
 }
 
 func (*shellTool) Definition() tool.Definition {
@@ -235,7 +239,7 @@ func (*shellTool) Definition() tool.Definition {
 func (*shellTool) Origin() tool.Origin { return tool.Origin{Source: tool.Builtin} }
 
 func (s *shellTool) Preview(context.Context, tool.Invocation, tool.Sink) (tool.Preview, error) {
-	return tool.Preview{Command: "make clean", Cwd: s.cwd, Env: s.env, Binding: s.binding()}, nil
+	return tool.Preview{Command: cmp.Or(s.text, "make clean"), Cwd: s.cwd, Env: s.env, Binding: s.binding()}, nil
 }
 
 func (s *shellTool) binding() tool.Digest {
@@ -249,7 +253,7 @@ func (s *shellTool) Call(_ context.Context, inv tool.Invocation, _ tool.Sink) (t
 	if inv.Approved != s.binding() {
 		return tool.ErrorResult(tool.Errorf(tool.ApprovalMismatch, "the command would run otherwise")), nil
 	}
-	s.ran++
+	s.ran, s.plan = s.ran+1, inv.Plan
 	return tool.TextResult("done"), nil
 }
 
@@ -316,25 +320,61 @@ func TestCommandThatWouldRunOtherwise(t *testing.T) {
 	}
 }
 
-// TestCommandsAreJudged: rules about commands see what a preview says would run.
+// TestCommandsAreJudged: rules about commands see what a preview says would run,
+// where it would run, and what runs is what they saw. Files on the lists are not
+// theirs to allow.
 func TestCommandsAreJudged(t *testing.T) {
-	for _, decision := range []policy.Decision{policy.Allow, policy.Deny} {
-		s := &shellTool{cwd: t.TempDir()}
-		rules := policy.Policy{Rules: []policy.Rule{{Name: "make", Decision: decision, Tools: []string{"run_it"}, Commands: [][]string{{"make", "clean"}}}}}
-		rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
-			Workspaces: []wasmtools.Workspace{{Dir: s.cwd, Policy: func() policy.Policy { return rules }}},
-			Sources:    []catalog.Source{catalog.Static("test", s)},
-		})
-		if err != nil {
+	bin, dir := t.TempDir(), t.TempDir()
+	for _, p := range []string{filepath.Join(bin, "make"), filepath.Join(bin, "cat"), filepath.Join(dir, ".env"), filepath.Join(dir, "a.txt")} {
+		if err := os.WriteFile(p, []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { rt.Close() })
-		o := begin(t, rt).Call(t.Context(), []wasmtools.Request{req("", "run_it", `{}`)})[0]
-		if want := map[policy.Decision]tool.Code{policy.Deny: tool.Denied}[decision]; o.Result.Code != want {
-			t.Errorf("%s: it answers %q: %s", decision, o.Result.Code, o.Result.PlainText())
-		}
-		if want := map[policy.Decision]int{policy.Allow: 1}[decision]; s.ran != want {
-			t.Errorf("%s: it ran %d times", decision, s.ran)
-		}
+	}
+	if err := os.Symlink(".env", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "relative"+string(filepath.ListSeparator)+bin)
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text     string
+		decision policy.Decision
+		want     tool.Code
+	}{
+		{"make clean", policy.Allow, ""},
+		{"make clean", policy.Deny, tool.Denied},
+		{"make other", policy.Allow, tool.ApprovalRequired},
+		{"cat a.txt", policy.Allow, ""},
+		{"cat .env", policy.Allow, tool.Protected},
+		{"cat link", policy.Allow, tool.Protected},
+	} {
+		t.Run(fmt.Sprint(c.text, " ", c.decision), func(t *testing.T) {
+			s := &shellTool{cwd: dir, text: c.text}
+			rules := policy.Policy{Headless: policy.HeadlessQueue, Rules: []policy.Rule{
+				{Name: "ours", Decision: c.decision, Tools: []string{"run_it"}, Commands: [][]string{{"make", "clean"}, {"cat"}}},
+			}}
+			rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
+				Workspaces: []wasmtools.Workspace{{Dir: dir, Policy: func() policy.Policy { return rules }}},
+				Sources:    []catalog.Source{catalog.Static("test", s)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { rt.Close() })
+			o := begin(t, rt).Call(t.Context(), []wasmtools.Request{req("", "run_it", `{}`)})[0]
+			wantCode(t, o, c.want)
+			if c.want != "" {
+				if s.ran != 0 {
+					t.Errorf("it ran %d times", s.ran)
+				}
+				return
+			}
+			words := strings.Fields(c.text)
+			if s.plan == nil || len(s.plan.Pipe) != 1 || s.plan.Pipe[0].Path != filepath.Join(bin, words[0]) || !slices.Equal(s.plan.Pipe[0].Args, words) {
+				t.Errorf("what was judged is %+v", s.plan)
+			}
+		})
 	}
 }

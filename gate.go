@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"runtime/debug"
 	"slices"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/approval/shell"
 	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -145,6 +148,7 @@ func (t *Turn) judge(ctx context.Context, p *prepared) *prepared {
 	switch v.Decision {
 	case policy.Allow:
 		p.standing, p.allowed = true, p.preview.Protected
+		p.inv.Plan = planOf(v.Plan)
 		return p
 	case policy.Ask:
 		return t.ask(ctx, p, v, rules.Headless)
@@ -212,8 +216,12 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 		Tool: p.def.Name, Source: p.tool.Origin().Source, Trusted: p.tool.Origin().Trusted, Module: p.tool.Origin().Module,
 		Effects: p.def.Effects, Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
 	}
+	site := policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux", Root: t.space.files.RealPath()}
 	if p.preview.Command != "" {
 		c.Command = &policy.Command{Text: p.preview.Command, Cwd: p.preview.Cwd, Env: p.preview.Env}
+		site.Home, _ = os.UserHomeDir()
+		site.Path, site.FS = shell.Path(), shell.OS{}
+		site.Listed = func(path string) (string, bool) { return t.space.listed(ctx, path) }
 	}
 	switch {
 	case p.preview.Writes != nil:
@@ -221,7 +229,24 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 	case !p.def.Effects.Any(tool.Writes|tool.Destroys) && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
-	return policy.Judge(rules, c, policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux", Root: t.space.files.RealPath()})
+	return policy.Judge(rules, c, site)
+}
+
+// listed looks a file that a command names up in the lists of the workspace.
+func (s *space) listed(ctx context.Context, path string) (rule string, secret bool) {
+	if filepath.IsAbs(path) {
+		return "", false
+	}
+	l, err := s.files.Listed(ctx, path)
+	switch {
+	case err != nil:
+		return "", false // the program will meet the same error
+	case l.Secret != nil:
+		return l.Secret.Name, true
+	case l.Protected != nil:
+		return l.Protected.Name, false
+	}
+	return "", false
 }
 
 // changed lists the files that the write set of v changes.
@@ -382,6 +407,18 @@ func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decisio
 }
 
 func ticketRecord(t *approval.Ticket) *record { return t.Request().Frozen.(frozen).call.rec }
+
+// planOf is a plan as tools take it.
+func planOf(p *shell.Plan) *tool.Plan {
+	if p == nil {
+		return nil
+	}
+	out := &tool.Plan{Script: p.Script, Env: p.Env}
+	for _, e := range p.Pipe {
+		out.Pipe = append(out.Pipe, tool.Exec{Path: e.Path, Args: e.Args})
+	}
+	return out
+}
 
 // maxAnswerDiff is how much of a diff an answer that waits repeats: whoever made
 // the call knows what it wrote, and a person sees all of it elsewhere.

@@ -135,6 +135,24 @@ type Invocation struct {
 	// runs a command. The tool compares it with what it is about to do, as late as
 	// it can, and answers approval_mismatch if it is something else.
 	Approved Digest
+
+	// Plan is what to run in place of the command's text, of a call that a rule
+	// allowed: what was judged is what runs. Nil: a person has agreed to the text.
+	Plan *Plan
+}
+
+// Plan is a command as it was judged: either Pipe or Script. It runs with a fixed
+// environment and Env, and nothing that a session has exported.
+type Plan struct {
+	Pipe   []Exec   // the programs of one pipeline, to be started without a shell
+	Script string   // for bash, which then reads no start-up file
+	Env    []string // NAME=value settings, on top of all others
+}
+
+// Exec is one program with its arguments; Args[0] is its name.
+type Exec struct {
+	Path string
+	Args []string
 }
 
 // Preview is what a call would do.

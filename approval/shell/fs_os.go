@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -126,4 +127,16 @@ func (OS) List(dir string, max int) ([]Entry, bool, error) {
 		out[i] = Entry{Name: e.Name(), Link: e.Type()&fs.ModeSymlink != 0, Dir: e.IsDir()}
 	}
 	return out, more, nil
+}
+
+// Path is the fixed PATH: the folders of this process's own, without those that
+// depend on where a command starts.
+func Path() []string {
+	var out []string
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if filepath.IsAbs(dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
 }

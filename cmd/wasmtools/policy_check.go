@@ -225,7 +225,7 @@ func (k *checker) site(ctx context.Context) policy.Site {
 	home, _ := os.UserHomeDir()
 	return policy.Site{
 		Now: time.Now(), Fold: goruntime.GOOS != "linux",
-		Root: k.root, Home: home, Path: programPath(), FS: shell.OS{},
+		Root: k.root, Home: home, Path: shell.Path(), FS: shell.OS{},
 		Listed: func(path string) (string, bool) { return k.listed(ctx, path) },
 	}
 }

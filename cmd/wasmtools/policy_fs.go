@@ -2,9 +2,7 @@ package main
 
 import (
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/wasmtools/wasmtools/approval/shell"
@@ -31,15 +29,3 @@ func (e exampleFS) Resolve(name string) (string, shell.Kind, error) {
 
 // List implements [shell.FS].
 func (exampleFS) List(string, int) ([]shell.Entry, bool, error) { return nil, false, nil }
-
-// programPath is the fixed PATH: the folders of this process's own, without
-// those that depend on where a command starts.
-func programPath() []string {
-	var out []string
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if filepath.IsAbs(dir) {
-			out = append(out, dir)
-		}
-	}
-	return out
-}
