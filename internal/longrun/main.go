@@ -68,8 +68,9 @@ var repetitions = []job{
 	{Name: "200 processes killed in a storm of calls", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKilledStorm ."},
 	{Name: "200 processes killed while they record", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKillStorm ./evidence"},
 	{Name: "2,000 process trees leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestNothingIsLeft ./internal/proctree"},
-	{Name: "2,000 processes and 200 sessions of the terminal leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 90m -v -run TestNothingIsLeft|TestKilledServer ./terminal"},
-	{Name: "bug reports about terminals, 10 times under the race detector", Env: "CGO_ENABLED=1", Command: "go test -race -count=10 -timeout 60m -run TestCases ./terminal"},
+	{Name: "2,000 processes and 200 sessions of the terminal leave nothing", Env: "WASMTOOLS_LONG=1 WASMTOOLS_TERMINAL=1", Command: "go test -count=1 -timeout 90m -v -run TestNothingIsLeft|TestKilledServer ./terminal"},
+	{Name: "everything about terminals, 3 times", Env: "WASMTOOLS_TERMINAL=1", Command: "go test -count=3 -timeout 60m ./terminal"},
+	{Name: "bug reports about terminals, 10 times under the race detector", Env: "WASMTOOLS_TERMINAL=1", Command: "go test -race -count=10 -timeout 60m -run TestCases ./terminal"},
 }
 
 // alone are packages in which nothing runs side by side, and which take half an
@@ -224,7 +225,7 @@ func (j *job) execute(ctx context.Context, dir string) (string, error) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1") // for the race detector
 	if j.Env != "" {
-		cmd.Env = append(cmd.Env, j.Env)
+		cmd.Env = append(cmd.Env, strings.Fields(j.Env)...)
 	}
 	buf := &progress{}
 	cmd.Stdout, cmd.Stderr = buf, buf
