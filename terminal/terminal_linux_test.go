@@ -2,8 +2,8 @@ package terminal_test
 
 import (
 	"context"
-	"os/exec"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
