@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	goruntime "runtime"
 	"runtime/debug"
 	"slices"
@@ -221,7 +220,7 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 		c.Command = &policy.Command{Text: p.preview.Command, Cwd: p.preview.Cwd, Env: p.preview.Env}
 		site.Home, _ = os.UserHomeDir()
 		site.Path, site.FS = shell.Path(), shell.OS{}
-		site.Listed = func(path string) (string, bool) { return t.space.listed(ctx, path) }
+		site.Listed = func(path string) (string, bool) { return t.space.files.RuleOf(ctx, path) }
 	}
 	switch {
 	case p.preview.Writes != nil:
@@ -230,23 +229,6 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
 	return policy.Judge(rules, c, site)
-}
-
-// listed looks a file that a command names up in the lists of the workspace.
-func (s *space) listed(ctx context.Context, path string) (rule string, secret bool) {
-	if filepath.IsAbs(path) {
-		return "", false
-	}
-	l, err := s.files.Listed(ctx, path)
-	switch {
-	case err != nil:
-		return "", false // the program will meet the same error
-	case l.Secret != nil:
-		return l.Secret.Name, true
-	case l.Protected != nil:
-		return l.Protected.Name, false
-	}
-	return "", false
 }
 
 // changed lists the files that the write set of v changes.
@@ -300,12 +282,7 @@ func (s *space) named(ctx context.Context, args json.RawMessage) []policy.Target
 			continue // the tool will meet the same error, and say it
 		}
 		t := policy.Target{Verb: policy.Read, Path: l.Path}
-		switch {
-		case l.Secret != nil:
-			t.List, t.Secret = l.Secret.Name, true
-		case l.Protected != nil:
-			t.List = l.Protected.Name
-		}
+		t.List, t.Secret = l.Rule()
 		out = append(out, t)
 	}
 	return out

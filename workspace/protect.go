@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -44,6 +45,19 @@ func (w *Workspace) Listed(ctx context.Context, path string) (Listed, error) {
 	}
 	l.Protected = j.rule(pl.path, pl.st.typ == Link)
 	return l, nil
+}
+
+// RuleOf is [Listed.Rule] of a file that a command names. A path outside, and one
+// that cannot be looked at, fall under none: the program will meet the same error.
+func (w *Workspace) RuleOf(ctx context.Context, path string) (name string, secret bool) {
+	if filepath.IsAbs(path) {
+		return "", false
+	}
+	l, err := w.Listed(ctx, path)
+	if err != nil {
+		return "", false
+	}
+	return l.Rule()
 }
 
 // ListedByName is Listed without the paths that are protected because of what

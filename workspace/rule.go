@@ -32,3 +32,15 @@ type Listed struct {
 	Secret    *Rule  // nil: it is no secret
 	Protected *Rule  // nil: it is not protected
 }
+
+// Rule is the name of the rule that weighs most, "" if there is none, and whether
+// it makes the path a secret.
+func (l Listed) Rule() (name string, secret bool) {
+	switch {
+	case l.Secret != nil:
+		return l.Secret.Name, true
+	case l.Protected != nil:
+		return l.Protected.Name, false
+	}
+	return "", false
+}

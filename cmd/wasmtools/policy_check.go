@@ -232,19 +232,10 @@ func (k *checker) site(ctx context.Context) policy.Site {
 
 // listed looks a file of a command up in the lists of the workspace.
 func (k *checker) listed(ctx context.Context, path string) (rule string, secret bool) {
-	if k.files == nil || filepath.IsAbs(path) {
+	if k.files == nil {
 		return "", false
 	}
-	l, err := k.files.Listed(ctx, path)
-	switch {
-	case err != nil:
-		return "", false // the program will meet the same error
-	case l.Secret != nil:
-		return l.Secret.Name, true
-	case l.Protected != nil:
-		return l.Protected.Name, false
-	}
-	return "", false
+	return k.files.RuleOf(ctx, path)
 }
 
 // unregistered judges a call of a tool that is not here now, such as that of a
