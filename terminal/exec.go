@@ -15,7 +15,7 @@ import (
 // ExecRequest is what op exec takes.
 type ExecRequest struct {
 	Command string
-	Plan    *Plan // run instead of Command, if not nil
+	Plan    *tool.Plan // run instead of Command, if not nil
 	Cwd     string
 	// Dir, if not nil, is where Cwd was seen to lead; the call fails if it has come
 	// to lead elsewhere.
@@ -108,7 +108,7 @@ func (m *Manager) Exec(ctx context.Context, r ExecRequest, fb Feedback) (Result,
 }
 
 // pipeline is the text of a pipe of programs, all words quoted.
-func pipeline(l []Exec) string {
+func pipeline(l []tool.Exec) string {
 	var b strings.Builder
 	for i, e := range l {
 		if i > 0 {

@@ -219,7 +219,7 @@ func (p *Prepared) bind() {
 // Do makes a call that was prepared. plan, if not nil, is run instead of the text
 // of exec or run. What has changed since Prepare, of what the question showed, is
 // approval_mismatch.
-func (m *Manager) Do(ctx context.Context, p *Prepared, plan *Plan, fb Feedback) (Result, error) {
+func (m *Manager) Do(ctx context.Context, p *Prepared, plan *tool.Plan, fb Feedback) (Result, error) {
 	a, q := &p.args, &p.Question
 	limit := int(a.MaxOutputBytes)
 	switch a.Op {

@@ -18,23 +18,6 @@ func sorted(l []string) []string {
 	return l
 }
 
-// Plan is what to run instead of a command's text, after it was judged: either
-// Pipe or Script. It runs with a fixed environment and nothing of a session's.
-type Plan struct {
-	// Pipe holds the programs of one pipeline, to be started without a shell.
-	Pipe []Exec
-	// Script is for bash, which then reads no start-up file.
-	Script string
-	// Env holds NAME=value settings, on top of all others.
-	Env []string
-}
-
-// Exec is one program with its arguments; Args[0] is its name.
-type Exec struct {
-	Path string
-	Args []string
-}
-
 // Dir is a working directory as it was seen: Start and Run refuse if the name has
 // come to mean another one.
 type Dir struct {
@@ -133,7 +116,7 @@ type RunRequest struct {
 	// Plan, if not nil, is run in the session's terminal and directory, with its
 	// own environment: what a rule has judged does not depend on the shell's
 	// state, and does not change it.
-	Plan *Plan
+	Plan *tool.Plan
 	// Cwd is where the session was seen; empty means anywhere. Unchanged says that
 	// its shell was seen as it had been started.
 	Cwd       string
@@ -291,7 +274,7 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 
 // planned is the text that runs a plan from a shell: nothing of the shell's own
 // state has a part in it.
-func (u *unit) planned(p *Plan) string {
+func (u *unit) planned(p *tool.Plan) string {
 	env := u.m.o.environment(nil, true, u.profile != proctree.None, u.id)
 	env = append(env, p.Env...)
 	var b strings.Builder

@@ -39,13 +39,8 @@ func (s *shell) typed(nonce string) string {
 
 // Start-up files. What stands between @ is replaced.
 const (
-	bashRC = `@startup@
-@fixed@
-set +H
-bind 'set enable-bracketed-paste off' 2>/dev/null
-HISTCONTROL=ignorespace
-unset HISTFILE
-__wt() {
+	// The marks of bash and zsh: a command begins, it has ended, a prompt follows.
+	marks = `__wt() {
 	__wt_r=$?
 	__wt_k=$1
 	__wt_c=$(<"@dir@/$1")
@@ -69,7 +64,14 @@ __wt_p() {
 	} 2>/dev/null
 	return "$__wt_r"
 }
-__wt_i() {
+`
+	bashRC = `@startup@
+@fixed@
+set +H
+bind 'set enable-bracketed-paste off' 2>/dev/null
+HISTCONTROL=ignorespace
+unset HISTFILE
+` + marks + `__wt_i() {
 	PROMPT_COMMAND=__wt_p
 	PS0= PS2=
 	case ${PS1-} in
@@ -86,31 +88,7 @@ unset zle_bracketed_paste
 setopt interactive_comments hist_ignore_space
 unsetopt prompt_sp prompt_cr bang_hist
 HISTFILE= RPS1= RPROMPT=
-__wt() {
-	__wt_r=$?
-	__wt_k=$1
-	__wt_c=$(<"@dir@/$1")
-	\builtin printf '\033]133;C;%s\007' "$1" >/dev/tty
-	return "$__wt_r"
-}
-__wt_e() {
-	{
-		__wt_r=$?
-		unset __wt_c
-		\builtin printf '\033]133;D;%s;%s\007' "$__wt_r" "${__wt_k-}" >/dev/tty
-		__wt_i
-	} 2>/dev/null
-	return "$__wt_r"
-}
-__wt_p() {
-	{
-		__wt_r=$?
-		unset __wt_c
-		\builtin printf '\033]133;P;%s;@nonce@\007' "$__wt_r" >/dev/tty
-	} 2>/dev/null
-	return "$__wt_r"
-}
-__wt_i() {
+` + marks + `__wt_i() {
 	precmd_functions=(__wt_p)
 	unsetopt prompt_sp prompt_cr
 	case ${PS1-} in

@@ -22,7 +22,7 @@ var schema string
 // Gate decides about calls. Plan may be nil: then the text runs as it is, which a
 // person has agreed to. An error is the call's answer.
 type Gate interface {
-	Ask(context.Context, tool.Invocation, Question) (*Plan, error)
+	Ask(context.Context, tool.Invocation, Question) (*tool.Plan, error)
 }
 
 // Tool is terminal_session. Its Call asks the gate about what is not harmless;
@@ -58,7 +58,7 @@ func (t *Tool) Call(ctx context.Context, inv tool.Invocation, sink tool.Sink) (t
 		return t.failed(inv.Arguments, err), nil
 	}
 	defer p.Close()
-	var plan *Plan
+	var plan *tool.Plan
 	if p.Question.Kind != Harmless {
 		if t.gate == nil {
 			return tool.ErrorResult(tool.Errorf(tool.Denied, "nobody decides about commands here")), nil
@@ -71,7 +71,7 @@ func (t *Tool) Call(ctx context.Context, inv tool.Invocation, sink tool.Sink) (t
 }
 
 // Do makes a call that was prepared and allowed.
-func (t *Tool) Do(ctx context.Context, p *Prepared, plan *Plan, sink tool.Sink) tool.Result {
+func (t *Tool) Do(ctx context.Context, p *Prepared, plan *tool.Plan, sink tool.Sink) tool.Result {
 	if sink == nil {
 		sink = tool.Discard{}
 	}

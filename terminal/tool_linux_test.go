@@ -18,12 +18,12 @@ import (
 // gate agrees, and remembers what it was asked.
 type gate struct {
 	asked []terminal.Question
-	plan  *terminal.Plan
+	plan  *tool.Plan
 	err   error
 	first func() // before it answers
 }
 
-func (g *gate) Ask(_ context.Context, _ tool.Invocation, q terminal.Question) (*terminal.Plan, error) {
+func (g *gate) Ask(_ context.Context, _ tool.Invocation, q terminal.Question) (*tool.Plan, error) {
 	g.asked = append(g.asked, q)
 	if g.first != nil {
 		g.first()
@@ -255,13 +255,13 @@ func TestPlan(t *testing.T) {
 	m := plain(t)
 	id := session(t, m, terminal.OpenRequest{})
 	run(t, m, id, "mkdir sub; cd sub; alias echo='echo ALIAS'; echo() { printf FUNCTION; }; printf() { :; }; export PATH=/nowhere BASH_ENV=/tmp/x X=exported; IFS=x")
-	g := &gate{plan: &terminal.Plan{Script: "echo planned $X; pwd | sed 's,.*/,,'", Env: []string{"PATH=/usr/bin:/bin"}}}
+	g := &gate{plan: &tool.Plan{Script: "echo planned $X; pwd | sed 's,.*/,,'", Env: []string{"PATH=/usr/bin:/bin"}}}
 	x := terminal.NewTool(m, g)
 	r, s := call(t, x, `{"op":"run","session":"`+id+`","command":"echo original"}`)
 	if s.Output != "planned\nsub\n" {
 		t.Errorf("a script: %s", r.PlainText())
 	}
-	g.plan = &terminal.Plan{Pipe: []terminal.Exec{{Path: "/bin/echo", Args: []string{"echo", "a'b $X *", "c"}}, {Path: "/usr/bin/tr", Args: []string{"tr", "a", "A"}}}, Env: []string{"PATH=/usr/bin:/bin"}}
+	g.plan = &tool.Plan{Pipe: []tool.Exec{{Path: "/bin/echo", Args: []string{"echo", "a'b $X *", "c"}}, {Path: "/usr/bin/tr", Args: []string{"tr", "a", "A"}}}, Env: []string{"PATH=/usr/bin:/bin"}}
 	if r, s = call(t, x, `{"op":"run","session":"`+id+`","command":"echo original"}`); s.Output != "A'b $X * c\n" {
 		t.Errorf("a pipe: %s", r.PlainText())
 	}
@@ -272,7 +272,7 @@ func TestPlan(t *testing.T) {
 	if r, s = call(t, x, `{"op":"exec","command":"echo original"}`); s.Output != "a'b $X * c\n" {
 		t.Errorf("one program: %s", r.PlainText())
 	}
-	g.plan = &terminal.Plan{Script: "echo $0 $PATH", Env: []string{"PATH=/bin"}}
+	g.plan = &tool.Plan{Script: "echo $0 $PATH", Env: []string{"PATH=/bin"}}
 	if r, s = call(t, x, `{"op":"exec","command":"echo original"}`); s.Output != "bash /bin\n" {
 		t.Errorf("a script without a session: %s", r.PlainText())
 	}

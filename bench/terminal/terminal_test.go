@@ -13,6 +13,7 @@ import (
 
 	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/terminal"
+	"github.com/wasmtools/wasmtools/tool"
 )
 
 // open gives a manager that is shut down with the benchmark.
@@ -115,7 +116,7 @@ func BenchmarkExec(b *testing.B) {
 		})
 	})
 	m := open(b, proctree.None)
-	plan := &terminal.Plan{Pipe: []terminal.Exec{{Path: "/bin/true", Args: []string{"true"}}}}
+	plan := &tool.Plan{Pipe: []tool.Exec{{Path: "/bin/true", Args: []string{"true"}}}}
 	for _, profile := range []string{proctree.None, proctree.WorkspaceWrite} {
 		b.Run(profile, func(b *testing.B) {
 			median(b, func() {
