@@ -238,7 +238,7 @@ func newArtifactsExport() *cobra.Command {
 
 func newArtifactsPrune() *cobra.Command {
 	var f runtimeFlags
-	var older, size string
+	var keep retention
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "prune",
@@ -250,21 +250,11 @@ nobody.`,
   wasmtools artifacts prune --max-size 500MiB`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var r artifact.Retention
-			var err error
-			if older != "" {
-				if r.MaxAge, err = parseAge(older); err != nil {
-					return usageError{err}
-				}
+			age, bytes, err := keep.parse()
+			if err != nil {
+				return err
 			}
-			if size != "" {
-				if r.MaxBytes, err = parseSize(size); err != nil {
-					return usageError{err}
-				}
-			}
-			if older == "" && size == "" {
-				return usageError{errors.New("say what may go: --older-than AGE, --max-size SIZE, or both")}
-			}
+			r := artifact.Retention{MaxAge: age, MaxBytes: bytes}
 			s, err := f.artifacts(c)
 			if err != nil {
 				return err
@@ -295,8 +285,7 @@ nobody.`,
 		},
 	}
 	f.addWorkspace(c)
-	c.Flags().StringVar(&older, "older-than", "", "artifacts that are older than this: 7d, 12h")
-	c.Flags().StringVar(&size, "max-size", "", "artifacts beyond this size of all together: 500MiB, 1GiB")
+	keep.add(c, "artifacts that are older than this: 7d, 12h", "artifacts beyond this size of all together: 500MiB, 1GiB")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c

@@ -134,7 +134,7 @@ verify --anchor FILE then shows whether the record was put back or begun anew.`,
 
 func newEvidencePrune() *cobra.Command {
 	var f runtimeFlags
-	var older, size string
+	var keep retention
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "prune",
@@ -146,21 +146,11 @@ was removed, signed, and goes on to verify. --dry-run only looks, and needs nobo
   wasmtools evidence prune --max-size 500MiB`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var r evidence.Retention
-			var err error
-			if older != "" {
-				if r.MaxAge, err = parseAge(older); err != nil {
-					return usageError{err}
-				}
+			age, bytes, err := keep.parse()
+			if err != nil {
+				return err
 			}
-			if size != "" {
-				if r.MaxBytes, err = parseSize(size); err != nil {
-					return usageError{err}
-				}
-			}
-			if older == "" && size == "" {
-				return usageError{errors.New("say what may go: --older-than AGE, --max-size SIZE, or both")}
-			}
+			r := evidence.Retention{MaxAge: age, MaxBytes: bytes}
 			p, err := f.prune(c, r, dry)
 			if err != nil {
 				return err
@@ -181,8 +171,7 @@ was removed, signed, and goes on to verify. --dry-run only looks, and needs nobo
 		},
 	}
 	f.addWorkspace(c)
-	c.Flags().StringVar(&older, "older-than", "", "segments whose newest record is older than this: 90d, 12h")
-	c.Flags().StringVar(&size, "max-size", "", "segments beyond this size of all together: 500MiB, 1GiB")
+	keep.add(c, "segments whose newest record is older than this: 90d, 12h", "segments beyond this size of all together: 500MiB, 1GiB")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
@@ -209,6 +198,32 @@ func (f *runtimeFlags) prune(c *cobra.Command, r evidence.Retention, dry bool) (
 	}
 	p, err := l.Prune(r)
 	return p, errors.Join(err, l.Close())
+}
+
+// retention are the flags that say how much of something is kept.
+type retention struct{ age, size string }
+
+func (r *retention) add(c *cobra.Command, age, size string) {
+	c.Flags().StringVar(&r.age, "older-than", "", age)
+	c.Flags().StringVar(&r.size, "max-size", "", size)
+}
+
+// parse gives the bounds; 0 is none. One of them has to be given.
+func (r *retention) parse() (age time.Duration, bytes int64, err error) {
+	if r.age != "" {
+		if age, err = parseAge(r.age); err != nil {
+			return 0, 0, usageError{err}
+		}
+	}
+	if r.size != "" {
+		if bytes, err = parseSize(r.size); err != nil {
+			return 0, 0, usageError{err}
+		}
+	}
+	if r.age == "" && r.size == "" {
+		return 0, 0, usageError{errors.New("say what may go: --older-than AGE, --max-size SIZE, or both")}
+	}
+	return age, bytes, nil
 }
 
 // parseAge reads a span in which days are allowed.
