@@ -332,8 +332,10 @@ func (t *Turn) ask(ctx context.Context, p *prepared, v policy.Verdict, h policy.
 	dec, err := t.await(ctx, p, ticket)
 	if err == approval.ErrNoAnswer {
 		if h == policy.HeadlessDeny && !ticket.Queued() && p.approver == nil {
-			ticket.Withdraw()
-			p.rec = own
+			if own == ticketRecord(ticket) { // else it is another call's question
+				ticket.Withdraw()
+				p.rec = own
+			}
 			return p.fail(t.unattended(p, v))
 		}
 		return t.wait(p, ticket, v)
@@ -373,7 +375,11 @@ func (t *Turn) await(ctx context.Context, p *prepared, ticket *approval.Ticket) 
 // redeem spends the yes on p's ticket. The record of the ticket becomes p's.
 func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decision) *prepared {
 	err := ticket.Redeem(p.preview.Binding)
-	if err != approval.ErrUsed {
+	switch err {
+	case approval.ErrUsed:
+		p.rec.overtaken()
+	case approval.ErrEnded:
+	default:
 		p.rec = ticketRecord(ticket)
 	}
 	if err != nil {

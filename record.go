@@ -28,7 +28,6 @@ type record struct {
 	handle evidence.Handle
 	begun  bool
 	ended  bool // with the last word
-	unused bool // nobody redeemed the ticket
 	out    evidence.Outcome
 
 	// Of a call that waits for a ticket.
@@ -151,9 +150,6 @@ func (r *record) told(d approval.Decision) {
 
 // lapsed ends the record of a ticket that nobody redeemed.
 func (r *record) lapsed() {
-	r.mu.Lock()
-	r.unused = true
-	r.mu.Unlock()
 	_ = r.close(tool.ErrorResult(tool.Errorf(tool.ApprovalExpired, "the ticket ended unused")), "")
 }
 
@@ -173,11 +169,11 @@ func (r *record) waits(owner *record) *record {
 	return r
 }
 
-// isUnused reports whether the ticket ended without anybody's doing.
-func (r *record) isUnused() bool {
+// overtaken notes that somebody else redeemed the ticket: its record is theirs.
+func (r *record) overtaken() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.unused
+	r.opener = false
 }
 
 func (r *record) name() evidence.Handle {
@@ -216,7 +212,7 @@ func (r *record) close(res tool.Result, ticket string) error {
 	}
 	switch o := r.owner; {
 	case o == nil:
-	case r.opener && (ticket != "" || o.isUnused()):
+	case r.opener && (ticket != "" || res.Code == tool.ApprovalExpired): // nobody redeems it any more
 		return o.close(res, ticket)
 	case ticket != "":
 		o.mu.Lock()

@@ -75,7 +75,7 @@ func (t *Ticket) turnToAsk() (turn chan struct{}, mine bool) {
 	defer t.desk.mu.Unlock()
 	c := &t.calls
 	switch {
-	case t.answered || c.passed:
+	case t.answered || t.why != nil || c.passed:
 		return nil, false
 	case c.now != nil:
 		return c.now, false

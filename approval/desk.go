@@ -26,6 +26,20 @@ var (
 var ErrUsed error = tool.Errorf(tool.ApprovalExpired, "the decision was used already").
 	WithNext("the call was carried out once, for whoever came first; look at what it changed before you call again")
 
+// ErrEnded is what [Ticket.Redeem] answers if the ticket ended with its decision
+// unused: it expired, an equal call that would do something else took its place,
+// or the desk was closed.
+var ErrEnded error = tool.Errorf(tool.ApprovalExpired, "the ticket ended before its decision was used").
+	WithNext("nothing was done; make the call again if it is still wanted")
+
+// Why a ticket ended without a decision, for the calls that wait for it.
+var (
+	errReplaced = tool.Errorf(tool.ApprovalMismatch, "an equal call that would do something else took the place of this one").
+			WithNext("nothing was done; look at what has changed, and make the call again if it is still wanted")
+	errWithdrawn = tool.Errorf(tool.ApprovalExpired, "the question was taken back")
+	errClosed    = tool.Errorf(tool.Cancelled, "the runtime was closed")
+)
+
 // Bounds on what waits at one desk. A model that asks for more gets busy.
 const (
 	maxTickets   = 256
@@ -69,13 +83,16 @@ type Ticket struct {
 	key  key
 	req  Request
 
-	decided chan struct{} // closed once a decision or the end is there
+	decided chan struct{} // closed once a decision is there
+	ended   chan struct{} // closed once the desk has dropped the ticket
 	offered chan struct{} // closed once all approvers of the desk were asked to take part
 
 	// Guarded by desk.mu.
-	taken    bool // an answer counts already
+	taken    bool // an answer counts already: decision
 	decision Decision
-	answered bool // and was told: decision may be acted on
+	answered bool  // and was told: decision may be acted on
+	lapsing  bool  // dropped between the two: Lapsed waits for the telling
+	why      error // it ended
 	redeemed bool
 	withdraw []func()
 	takers   []Approver // that were offered the request and take part
@@ -105,11 +122,11 @@ func (t *Ticket) Attended(ctx context.Context) bool {
 }
 
 // Queued reports whether an approver of the desk keeps the request for somebody
-// who may look at it later.
+// who may look at it later, or that of a single call is asked now.
 func (t *Ticket) Queued() bool {
 	t.desk.mu.Lock()
 	defer t.desk.mu.Unlock()
-	return len(t.takers) > 0
+	return len(t.takers) > 0 || t.calls.now != nil
 }
 
 // Request returns what was asked.
@@ -131,8 +148,8 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 		}
 		// A decision was given for another binding. It must not be spent on this
 		// one, and the caller must hear of it once.
-		changed := t.answered && t.decision.Verdict == Allow && !t.decision.Standing
-		withdraw = append(withdraw, d.drop(t)...)
+		changed := t.taken && t.decision.Verdict == Allow && !t.decision.Standing
+		withdraw = append(withdraw, d.drop(t, errReplaced)...)
 		if changed {
 			d.mu.Unlock()
 			return nil, tool.Errorf(tool.ApprovalMismatch, "the approved call would now do something else than was approved")
@@ -148,7 +165,7 @@ func (d *Desk) Submit(r Request) (*Ticket, error) {
 	d.held += size
 	r.Ticket = newHandle()
 	r.Expires = d.now().Add(d.ttl)
-	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{}), offered: make(chan struct{})}
+	t := &Ticket{desk: d, key: k, req: r, decided: make(chan struct{}), ended: make(chan struct{}), offered: make(chan struct{})}
 	d.tickets[r.Ticket], d.open[k] = t, t
 	d.mu.Unlock()
 	defer close(t.offered)
@@ -191,12 +208,13 @@ func (d *Desk) Equal(r Request) (*Ticket, bool) {
 	return t, t != nil
 }
 
-// Close ends every ticket. Answers that come later get ErrExpired.
+// Close ends every ticket and every wait for one. Answers that come later get
+// ErrExpired.
 func (d *Desk) Close() {
 	d.mu.Lock()
 	var withdraw []func()
 	for _, t := range d.tickets {
-		withdraw = append(withdraw, d.drop(t)...)
+		withdraw = append(withdraw, d.drop(t, errClosed)...)
 	}
 	d.mu.Unlock()
 	run(withdraw)
@@ -242,16 +260,24 @@ func (d *Desk) decide(t *Ticket, dec Decision, single bool) error {
 		d.mu.Unlock()
 		return ErrNotOffered
 	}
-	t.taken = true
+	t.taken, t.decision = true, dec
 	withdraw := t.withdraw
 	t.withdraw = nil
 	d.mu.Unlock()
 	t.tell(dec) // before anybody can act on it
 	d.mu.Lock()
-	t.answered, t.decision = true, dec
+	t.answered = d.tickets[t.req.Ticket] == t
+	if t.lapsing {
+		withdraw = append(withdraw, t.req.Lapsed)
+	}
 	d.mu.Unlock()
-	close(t.decided)
+	if t.answered { // nothing changes it any more
+		close(t.decided)
+	}
 	run(withdraw)
+	if !t.answered {
+		return ErrExpired
+	}
 	return nil
 }
 
@@ -262,36 +288,45 @@ func (t *Ticket) tell(dec Decision) {
 }
 
 // Wait returns the decision. It ends early with the context's error, which
-// leaves the ticket open, or with approval_expired.
+// leaves the ticket open, and with the ticket: approval_expired, or
+// approval_mismatch if an equal call took its place, or cancelled.
 func (t *Ticket) Wait(ctx context.Context) (Decision, error) { return t.wait(ctx, nil) }
 
 // wait is Wait that also ends, with ErrNoAnswer, when enough is closed.
 func (t *Ticket) wait(ctx context.Context, enough <-chan struct{}) (Decision, error) {
 	timer := time.NewTimer(t.req.Expires.Sub(t.desk.now()))
 	defer timer.Stop()
+	var err error
 	select {
 	case <-t.decided:
+	case <-t.ended:
 	case <-ctx.Done():
-		return Decision{}, ctx.Err()
+		err = ctx.Err()
 	case <-enough:
-		if dec, answered := t.Decision(); answered {
-			return dec, nil
-		}
-		return Decision{}, ErrNoAnswer
+		err = ErrNoAnswer
 	case <-timer.C:
 	}
 	t.desk.mu.Lock()
-	dec, answered := t.decision, t.answered
 	var withdraw []func()
-	if !answered {
-		withdraw = t.desk.drop(t)
+	if !t.answered && t.why == nil && err == nil {
+		withdraw = t.desk.drop(t, t.desk.late())
 	}
+	dec, answered, why := t.decision, t.answered, t.why
 	t.desk.mu.Unlock()
 	run(withdraw)
-	if !answered {
-		return Decision{}, tool.Errorf(tool.ApprovalExpired, "nobody answered within %s", t.desk.ttl)
+	switch {
+	case answered && ctx.Err() == nil:
+		return dec, nil
+	case ctx.Err() != nil:
+		return Decision{}, ctx.Err()
+	case why != nil:
+		return Decision{}, why
 	}
-	return dec, nil
+	return Decision{}, err
+}
+
+func (d *Desk) late() error {
+	return tool.Errorf(tool.ApprovalExpired, "nobody answered within %s", d.ttl)
 }
 
 // Decision returns the decision if there is one.
@@ -307,15 +342,17 @@ func (t *Ticket) Decision() (Decision, bool) {
 func (t *Ticket) Redeem(binding tool.Digest) error {
 	d := t.desk
 	d.mu.Lock()
-	used := t.redeemed
-	t.redeemed = true
-	withdraw := d.drop(t)
+	used, open := t.redeemed, d.tickets[t.req.Ticket] == t
+	t.redeemed = used || open
+	withdraw := d.drop(t, ErrUsed)
 	defer func() { run(withdraw) }()
 	defer d.mu.Unlock()
 	expired := !d.now().Before(t.req.Expires)
 	switch {
 	case used:
 		return ErrUsed
+	case !open:
+		return ErrEnded
 	case !t.answered || expired:
 		return tool.Errorf(tool.ApprovalExpired, "the decision came too late")
 	}
@@ -332,7 +369,7 @@ func (t *Ticket) Redeem(binding tool.Digest) error {
 func (t *Ticket) Withdraw() {
 	t.desk.mu.Lock()
 	t.redeemed = true
-	withdraw := t.desk.drop(t)
+	withdraw := t.desk.drop(t, errWithdrawn)
 	t.desk.mu.Unlock()
 	run(withdraw)
 }
@@ -359,21 +396,27 @@ func (d *Desk) sweep() (withdraw []func()) {
 	now := d.now()
 	for _, t := range d.tickets {
 		if !now.Before(t.req.Expires) {
-			withdraw = append(withdraw, d.drop(t)...)
+			withdraw = append(withdraw, d.drop(t, d.late())...)
 		}
 	}
 	return withdraw
 }
 
-// drop forgets t and returns what has to be called to withdraw it. The caller
-// holds mu.
-func (d *Desk) drop(t *Ticket) []func() {
+// drop forgets t, ends the waits for it with why, and returns what has to be
+// called to withdraw it. The caller holds mu.
+func (d *Desk) drop(t *Ticket, why error) []func() {
 	w := t.withdraw
 	t.withdraw = nil
 	if d.tickets[t.req.Ticket] == t {
 		delete(d.tickets, t.req.Ticket)
 		d.held -= t.req.size()
-		if !t.redeemed && t.req.Lapsed != nil {
+		t.why = why
+		close(t.ended)
+		switch {
+		case t.redeemed || t.req.Lapsed == nil:
+		case t.taken && !t.answered:
+			t.lapsing = true
+		default:
 			w = append(w, t.req.Lapsed)
 		}
 	}

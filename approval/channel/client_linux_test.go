@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -266,5 +267,36 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}
 	if err := <-watched; !errors.Is(err, errEnded) {
 		t.Errorf("Watch = %v", err)
+	}
+}
+
+// TestNothingIsTakenAfterClose: a visitor that sent several answers at once gets
+// the one that was at work when the runtime ended, and no more.
+func TestNothingIsTakenAfterClose(t *testing.T) {
+	s, _, _ := here(t)
+	var taken atomic.Int32
+	closed := make(chan error, 1)
+	var lines strings.Builder
+	for i := range 5 {
+		r := sample()
+		r.Ticket, r.Expires = fmt.Sprint("t", i), time.Time{}
+		s.Offer(r, func(approval.Decision) error {
+			if taken.Add(1) == 1 {
+				go func() { closed <- s.Close() }()
+				until(t, "the server is closed", s.isClosed)
+			}
+			return nil
+		})
+		fmt.Fprintf(&lines, `{"v":%d,"op":"answer","ticket":%q,"binding":%q,"verdict":"allow"}`+"\n", version, r.Ticket, r.Preview.Binding)
+	}
+	c := raw(t, s)
+	if _, err := io.WriteString(c, lines.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Fatal(err)
+	}
+	if err := <-closed; err != nil || taken.Load() != 1 {
+		t.Errorf("Close = %v; %d answers were taken", err, taken.Load())
 	}
 }

@@ -44,7 +44,11 @@ func (v *visit) serve() {
 		}
 		v.server.mu.Lock()
 		v.since = time.Now()
+		closed := v.server.closed
 		v.server.mu.Unlock()
+		if closed {
+			return
+		}
 		if v.handle(line) != nil {
 			return
 		}
