@@ -1,7 +1,7 @@
-//go:build !unix
+//go:build !linux
 
 package server
 
 import "io"
 
-func pollable(in io.Reader, _ io.Writer) (io.Reader, func()) { return in, func() {} }
+func pollable(in io.Reader) (io.Reader, func()) { return in, func() {} }

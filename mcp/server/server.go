@@ -170,12 +170,12 @@ func New(backend Backend, opts Options) *Server {
 // Calls that run when in ends have [Options.Grace] to finish; when ctx ends
 // they are cancelled at once. Either way Run returns within a bounded time. If
 // in is an io.Closer it is closed at the end, so that a blocked read returns. An
-// inherited stdin that is a pipe or a socket does not block while it is read
-// here; any other is not interrupted, and then one goroutine stays behind in it.
+// inherited stdin is not interrupted, but for a pipe on Linux, and then one
+// goroutine stays behind in it.
 func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, done := pollable(in, out)
+	in, done := pollable(in)
 	defer done()
 	c := newConn(ctx, in, out, s.opts.Grace)
 	ss, err := s.sdk.Connect(context.WithValue(context.WithoutCancel(ctx), connKey{}, c), c, nil)
