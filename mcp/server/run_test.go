@@ -103,7 +103,8 @@ func TestSDKClientCancels(t *testing.T) {
 				t.Errorf("CallTool: %v", err)
 			}
 			eventually(t, func() bool { return f.stopped.Load() == 1 && f.running.Load() == 0 })
-			if err := end(); err != nil {
+			// The client waits for no answer to what it cancelled, and may be gone before it.
+			if err := end(); err != nil && !strings.HasPrefix(err.Error(), "mcp: 1 requests were not answered") {
 				t.Errorf("Run: %v", err)
 			}
 		})
