@@ -22,7 +22,7 @@ import (
 
 // How long a runtime may take.
 const (
-	dialTime  = 2 * time.Second
+	dialTime  = 5 * time.Second
 	replyTime = 10 * time.Second
 
 	crowdPause = 20 * time.Millisecond // before connecting again
@@ -82,6 +82,9 @@ func FindOthers(ctx context.Context, dir string, known func(Process) bool) ([]*C
 		wg.Go(func() {
 			defer func() { <-places }()
 			all[i].client, all[i].err = f.dial(ctx, dir, name)
+			if errors.Is(all[i].err, errEnded) { // while it was dialled: it removed its name before
+				all[i].client, all[i].err = f.dial(ctx, dir, name)
+			}
 		})
 	}
 	wg.Wait()

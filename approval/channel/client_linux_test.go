@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -298,5 +299,44 @@ func TestNothingIsTakenAfterClose(t *testing.T) {
 	}
 	if err := <-closed; err != nil || taken.Load() != 1 {
 		t.Errorf("Close = %v; %d answers were taken", err, taken.Load())
+	}
+}
+
+// A runtime that ends while somebody asks who runs is none: nobody is refused
+// by it.
+func TestEndsWhileAsked(t *testing.T) {
+	for range 20 {
+		var s *Server
+		asked, open := make(chan struct{}, 1), make(chan struct{})
+		s, err := listen(runFolder(t), Options{}, func(pid int) (proc, error) {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			<-open
+			for !s.isClosed() { // the visitor is admitted after Close has begun
+				runtime.Gosched()
+			}
+			p, err := readProc(pid)
+			p.Start++
+			p.tty = 1
+			return p, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		go func() {
+			<-asked
+			go func() { closed <- s.Close() }()
+			close(open)
+		}()
+		found, problems, err := Find(t.Context(), s.dir)
+		if len(found) > 0 || len(problems) > 0 || err != nil {
+			t.Errorf("Find = %v, %v, %v", found, problems, err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -296,8 +296,8 @@ func (s *Server) accept() {
 		}
 		v := &visit{server: s, conn: c, peer: peer, user: userName(s.uid), changed: make(chan struct{}, 1), since: time.Now()}
 		if !s.admit(v) {
-			refuse(c, ErrBusy)
-			continue
+			c.Close() // the name is removed by now, which tells the visitor why
+			return
 		}
 		s.served.Go(v.serve)
 	}

@@ -119,7 +119,6 @@ type Waiting struct {
 // Errors of the protocol beside those of the desk.
 var (
 	ErrRefused = errors.New("the runtime refuses this process")
-	ErrBusy    = errors.New("the runtime has too many visitors")
 	ErrNoSuch  = errors.New("no call waits under this ticket")
 	ErrChanged = errors.New("the call is not the one that was shown")
 	errBad     = errors.New("the runtime does not understand the message")
@@ -130,7 +129,7 @@ var codes = []struct {
 	code string
 	err  error
 }{
-	{"refused", ErrRefused}, {"busy", ErrBusy}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad},
+	{"refused", ErrRefused}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad},
 	{"answered", approval.ErrAnswered}, {"expired", approval.ErrExpired}, {"not_offered", approval.ErrNotOffered},
 }
 
