@@ -67,7 +67,7 @@ func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 // looks again when it begins, see [tool.Invocation.Approved].
 func (p *prepared) bound(ctx context.Context) error {
 	pv, ok := p.tool.(tool.Previewer)
-	if !ok || p.preview.Command == "" {
+	if !ok || p.preview.Command == "" && !p.preview.Runs {
 		return nil
 	}
 	if !p.standing {

@@ -131,7 +131,7 @@ func (t *Turn) request(p *prepared) approval.Request {
 	o := p.tool.Origin()
 	return approval.Request{
 		CallID: p.inv.CallID, Session: p.inv.Session, Tool: p.inv.Tool,
-		Source: o.Source, Module: o.Module, Input: p.inv.Input, Effects: p.def.Effects,
+		Source: o.Source, Module: o.Module, Input: p.inv.Input, Effects: p.effects(),
 		Workspace: t.space.name, Root: t.space.files.RealPath(), Arguments: p.inv.Arguments,
 	}
 }
@@ -168,8 +168,11 @@ func (t *Turn) weigh(ctx context.Context, rules policy.Policy, p *prepared) poli
 	}
 	// What a rule denies whatever the call would change need not be tried. What
 	// holds without a rule may turn milder when more is known.
-	if v := t.verdict(ctx, rules, p); v.Decision == policy.Deny && v.Rule.Layer != policy.BuiltIn {
-		return v
+	// Nor can a command be judged before its text is known.
+	if !p.def.Effects.Has(tool.Executes) {
+		if v := t.verdict(ctx, rules, p); v.Decision == policy.Deny && v.Rule.Layer != policy.BuiltIn {
+			return v
+		}
 	}
 	hosts := p.preview.Hosts
 	preview, err := pv.Preview(ctx, p.inv, p.sink)
@@ -177,7 +180,7 @@ func (t *Turn) weigh(ctx context.Context, rules policy.Policy, p *prepared) poli
 		p.fail(err)
 		return policy.Verdict{}
 	}
-	p.preview, p.commit = preview, preview.Command == ""
+	p.preview, p.commit = preview, preview.Command == "" && !preview.Runs
 	if p.preview.Hosts == nil {
 		p.preview.Hosts = hosts
 	}
@@ -213,11 +216,14 @@ func (t *Turn) Check(ctx context.Context, req Request) (v policy.Verdict, answer
 func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) policy.Verdict {
 	c := policy.Call{
 		Tool: p.def.Name, Source: p.tool.Origin().Source, Trusted: p.tool.Origin().Trusted, Module: p.tool.Origin().Module,
-		Effects: p.def.Effects, Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
+		Effects: p.effects(), Arguments: p.inv.Arguments, Input: p.inv.Input, Hosts: p.preview.Hosts,
 	}
 	site := policy.Site{Now: time.Now(), Fold: goruntime.GOOS != "linux", Root: t.space.files.RealPath()}
 	if p.preview.Command != "" {
-		c.Command = &policy.Command{Text: p.preview.Command, Cwd: p.preview.Cwd, Env: p.preview.Env}
+		c.Command = &policy.Command{
+			Text: p.preview.Command, Cwd: p.preview.Cwd, Env: p.preview.Env,
+			Profile: p.preview.Profile, Shell: p.preview.Shell, Changed: p.preview.Changed,
+		}
 		site.Home, _ = os.UserHomeDir()
 		site.Path, site.FS = shell.Path(), shell.OS{}
 		site.Listed = func(path string) (string, bool) { return t.space.files.RuleOf(ctx, path) }
@@ -228,7 +234,19 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 	case !p.def.Effects.Any(tool.Writes|tool.Destroys) && slices.ContainsFunc(rules.Rules, func(r policy.Rule) bool { return len(r.Paths)+len(r.Protected) > 0 }):
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
-	return policy.Judge(rules, c, site)
+	v := policy.Judge(rules, c, site)
+	if p.preview.InPerson && v.Decision != policy.Deny {
+		v.Decision, v.InPerson, v.Save, v.Plan = policy.Ask, true, nil, nil
+	}
+	return v
+}
+
+// effects are those of this call, as far as they are known.
+func (p *prepared) effects() tool.Effects {
+	if p.preview.Effects != 0 {
+		return p.preview.Effects & p.def.Effects
+	}
+	return p.def.Effects
 }
 
 // changed lists the files that the write set of v changes.

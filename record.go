@@ -267,6 +267,16 @@ func (s recordingSink) Progress(done, total int64, note string) {
 	s.Sink.Progress(done, total, note)
 }
 
+// note is what only the record is told.
+func (s recordingSink) note(text string) { s.tell(evidence.Event{Kind: evidence.Progress, Note: text}) }
+
+// exited is the exit code of the call's command.
+func (s recordingSink) exited(code int) {
+	s.rec.mu.Lock()
+	defer s.rec.mu.Unlock()
+	s.rec.out.ExitCode = &code
+}
+
 func (s recordingSink) Output(stream string, p []byte) {
 	s.tell(evidence.Event{Kind: evidence.Output, Stream: stream, Text: p})
 	s.Sink.Output(stream, p)

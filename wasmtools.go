@@ -19,6 +19,7 @@ import (
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
 	"github.com/wasmtools/wasmtools/hostfuncs/kvstore"
+	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime"
 	"github.com/wasmtools/wasmtools/tool"
@@ -81,6 +82,9 @@ type Options struct {
 	// Env gives the variables that a grant names; nil means those of this
 	// process.
 	Env func(name string) (string, bool)
+
+	// Terminal lets models run commands; nil lets them run none.
+	Terminal *Terminal
 
 	// CompileChild are the arguments that start a process which calls
 	// runtime.CompileMain and nothing else: [Options.Modules] are then compiled
@@ -168,6 +172,7 @@ type Runtime struct {
 	core    runtime.Module
 	sources []catalog.Source
 	spaces  []*space
+	host    *proctree.Host // of commands; nil: none run
 	rules   RuleKeeper
 	notice  func(string)
 	turns   atomic.Uint64
@@ -180,6 +185,8 @@ type space struct {
 	files   *workspace.Workspace
 	sources []catalog.Source
 	archive *archive // nil: long outputs are not kept
+
+	commands *commands // nil: none run
 
 	policy   func() policy.Policy
 	lists    func() (denyRead, protect []workspace.Rule)
@@ -229,6 +236,12 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		if grants[i], err = m.granted(modules[i].Manifest()); err != nil {
 			return nil, err
 		}
+	}
+	if o.Terminal != nil {
+		if o.StateDir == "" {
+			return nil, errors.New("wasmtools: Options.Terminal needs Options.StateDir")
+		}
+		r.host = proctree.Open(proctree.Options{})
 	}
 	if o.HTTP == nil {
 		o.HTTP = fetcher{httpfetch.New(httpfetch.Options{Secrets: o.Secrets})}
@@ -281,6 +294,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				Grant: func(name string) hostfuncs.Grant { return grants[i][name] },
 				HTTP:  o.HTTP, Env: o.Env, KV: o.kv(m, s.files),
 			})...))
+		}
+		if o.Terminal != nil {
+			s.commands = o.commands(s, r.host)
+			s.sources = append(s.sources, s.commands.source())
 		}
 		s.sources = append(s.sources, o.Sources...)
 		if w.Tools != nil {
@@ -355,6 +372,7 @@ func requested(m manifest.Manifest) func(string) hostfuncs.Grant {
 func (r *Runtime) Close() error {
 	var errs []error
 	r.desk.Close()
+	errs = append(errs, r.closeTerminals())
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())
 	}

@@ -406,6 +406,26 @@ func (m *Manager) profile(name string) (proctree.Profile, error) {
 	return p, nil
 }
 
+// Leader names the process that a session or process began with; both numbers
+// are the kernel's, in the server's own view.
+type Leader struct {
+	Pid   int
+	Start uint64 // clock ticks since boot
+}
+
+// Leaders lists those of everything that may still have processes.
+func (m *Manager) Leaders() []Leader {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var l []Leader
+	for _, u := range m.live() {
+		if u.proc != nil && u.proc.Pid > 0 {
+			l = append(l, Leader{u.proc.Pid, u.proc.Start})
+		}
+	}
+	return l
+}
+
 // Probe says what would hold for a program under the profile.
 func (m *Manager) Probe(ctx context.Context, name string) (proctree.Active, error) {
 	p, err := m.profile(name)

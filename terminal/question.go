@@ -40,6 +40,7 @@ type Question struct {
 	Process string
 	Program Program // in the foreground, of send
 	TTY     bool
+	Secret  bool          // a secret is typed, of send
 	Timeout time.Duration // after which the command is killed; 0: never
 }
 
@@ -159,7 +160,7 @@ func (m *Manager) prepareSend(p *Prepared) error {
 	if err := m.observe(p); err != nil {
 		return err
 	}
-	q.Effects = tool.Executes
+	q.Effects, q.Secret = tool.Executes, a.SecretRef != ""
 	switch {
 	case a.SecretRef != "":
 		q.Preview.Command = "(the secret " + tool.QuotePath(clip(a.SecretRef)) + ")"

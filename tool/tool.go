@@ -163,8 +163,22 @@ type Preview struct {
 	Command string    // shell text as it would run; Writes does not count beside it
 	Cwd     string    // of Command: real, absolute
 	Env     map[string]string
+	Profile string        // the sandbox of Command; empty: the tool has none of its own
+	Shell   string        // that reads Command; empty: bash
+	Changed bool          // that shell is not as it was started, so no rule can allow Command
+	Timeout time.Duration // after which Command is killed; 0: never
 	Hosts   []string
 	Binding Digest // digest over everything above that an approval binds
+
+	// Runs says that Call carries the call out, as it does where there is a
+	// Command: an effect that is no text, such as opening a shell. Effects, if not
+	// 0, are those of this call, of all that the tool can have.
+	Runs    bool
+	Effects Effects
+
+	// InPerson says that no rule allows the call, and only a person at a terminal
+	// of their own does.
+	InPerson bool
 
 	// Protected are the paths of Writes that a yes has to name. Nothing binds
 	// them: the commit finds them out again, and refuses what was not allowed.

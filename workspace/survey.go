@@ -27,6 +27,8 @@ type survey struct {
 	whole bool // everything was seen
 
 	aliases map[tool.Identity]*entry // files of several names of which one is a secret
+	secrets []string                 // files that are listed as secrets, by any of their names
+	guarded []string                 // files that are listed as protected
 	places  []gitPlace               // what repositories and protected names that are links lead to
 }
 
@@ -142,6 +144,7 @@ func (t *surveyor) dir(d dir, path string, depth int) {
 			return
 		}
 		if isGitName(b.name) {
+			t.s.guarded = append(t.s.guarded, join(join(path, b.name), "hooks"), join(join(path, b.name), "config"))
 			continue // what is in it needs no look: all of it is protected, and none of it the user's
 		}
 		sub, err := d.openDir(b.name)
@@ -163,6 +166,11 @@ func (t *surveyor) name(d dir, parent, name string) {
 	st, err := d.lstat(name)
 	if err != nil {
 		return
+	}
+	if secret != nil {
+		t.s.secrets = append(t.s.secrets, path)
+	} else {
+		t.s.guarded = append(t.s.guarded, path)
 	}
 	switch {
 	case st.typ == File && st.nlink > 1 && secret != nil:

@@ -235,6 +235,8 @@ type wireRequest struct {
 	Diff      text         `json:"diff,omitempty"`
 	Command   text         `json:"command,omitempty"`
 	Cwd       text         `json:"cwd,omitempty"`
+	Profile   text         `json:"profile,omitempty"`
+	TimeoutMS int64        `json:"timeout_ms,omitempty"`
 	Env       []wireEnv    `json:"env,omitempty"`
 	Hosts     []text       `json:"hosts,omitempty"`
 	Protected []wireList   `json:"protected,omitempty"`
@@ -279,6 +281,7 @@ func toWire(r approval.Request) wireRequest {
 		Module: r.Module, Input: r.Input, Binding: v.Binding, Effects: r.Effects, Expires: r.Expires,
 		Workspace: text(r.Workspace), Root: text(r.Root), Arguments: text(r.Arguments), InPerson: r.InPerson, Offer: saveOf(r.Offer),
 		Diff: text(v.Diff), Command: text(v.Command), Cwd: text(v.Cwd),
+		Profile: text(v.Profile), TimeoutMS: v.Timeout.Milliseconds(),
 	}
 	if a := r.Asked; a != (approval.RuleRef{}) {
 		w.Asked = &wireRule{text(a.ID), text(a.File), a.Line, text(a.Why)}
@@ -305,7 +308,8 @@ func (w wireRequest) request() approval.Request {
 		Ticket: string(w.Ticket), CallID: string(w.CallID), Session: string(w.Session), Tool: string(w.Tool), Source: tool.Source(w.Source),
 		Module: w.Module, Input: w.Input, Effects: w.Effects, Expires: w.Expires,
 		Workspace: string(w.Workspace), Root: string(w.Root), Arguments: json.RawMessage(w.Arguments), InPerson: w.InPerson, Offer: w.Offer.rule(),
-		Preview: tool.Preview{Diff: string(w.Diff), Command: string(w.Command), Cwd: string(w.Cwd), Binding: w.Binding},
+		Preview: tool.Preview{Diff: string(w.Diff), Command: string(w.Command), Cwd: string(w.Cwd), Binding: w.Binding,
+			Profile: string(w.Profile), Timeout: time.Duration(w.TimeoutMS) * time.Millisecond},
 	}
 	if w.Arguments == "" {
 		r.Arguments = nil

@@ -222,6 +222,12 @@ func (p *printer) effects(r approval.Request) {
 	if v.Cwd != "" {
 		p.field("in", Inline(v.Cwd))
 	}
+	if v.Profile != "" {
+		p.field("sandbox", Inline(v.Profile))
+	}
+	if v.Timeout > 0 {
+		p.field("killed", "after "+v.Timeout.String())
+	}
 	if len(v.Env) > 0 {
 		p.label("Environment that is changed for it (written by " + author(r) + "):")
 		for _, k := range slices.Sorted(maps.Keys(v.Env)) {

@@ -76,6 +76,9 @@ func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 	for _, h := range rt.Health() {
 		list = append(list, finding{h.What, h.OK, h.Detail})
 	}
+	for _, h := range rt.Sandboxes(c.Context()) {
+		list = append(list, finding{h.What, h.OK, h.Detail})
+	}
 	t0 := time.Now()
 	r := turn.Call(c.Context(), []wasmtools.Request{{Tool: "read_discover", Arguments: []byte(`{"mode":"list","max_results":1}`)}})[0].Result
 	list = append(list, finding{"sandbox", !r.IsError, fmt.Sprintf("a call through the whole path took %s", roundTime(time.Since(t0)))})

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,11 +106,30 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Notice:      notice(c),
 
 		CompileChild: compileChild(),
+		Terminal:     commands(set.Terminal, d.state),
 	})
+	if err == nil && f.people != nil {
+		f.people.started.rt.Store(rt)
+	}
 	if tool.CodeOf(err) == tool.InvalidArguments { // a grant that says nothing
 		err = usageError{err}
 	}
 	return rt, err
+}
+
+// commands lets models run commands, where there is something that ends them.
+func commands(set config.Terminal, state string) *wasmtools.Terminal {
+	if goruntime.GOOS == "windows" {
+		return nil
+	}
+	get := secrets(state)
+	return &wasmtools.Terminal{
+		Profile: set.Profile, AllowUnsandboxed: set.AllowUnsandboxed,
+		Secret: func(_ context.Context, name string) ([]byte, error) {
+			v, err := get(name)
+			return []byte(v), err
+		},
+	}
 }
 
 // leave ends what open began beside the runtime; it may be called always, after

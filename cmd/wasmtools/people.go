@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/channel"
 	"github.com/wasmtools/wasmtools/approval/policy"
@@ -20,7 +22,40 @@ type people struct {
 	terminal *terminal.Approver // nil: nobody is asked there
 	channel  *channel.Server    // nil: it cannot be had
 	open     []io.Closer
+	started  started
 }
+
+// started are the processes that the runtime of this process started for a model.
+// The channel asks about them before there is a runtime, too.
+type started struct {
+	rt atomic.Pointer[wasmtools.Runtime]
+}
+
+// Leaders implements [channel.Sessions].
+func (s *started) Leaders() []channel.Process {
+	rt := s.rt.Load()
+	if rt == nil {
+		return nil
+	}
+	var l []channel.Process
+	for _, p := range rt.Leaders() {
+		l = append(l, channel.Process{PID: p.Pid, Start: p.Start})
+	}
+	return l
+}
+
+// SIDs implements [channel.Sessions]: every leader begins a session of its own.
+func (s *started) SIDs() []int {
+	var l []int
+	for _, p := range s.Leaders() {
+		l = append(l, p.PID)
+	}
+	return l
+}
+
+// Terminals implements [channel.Sessions]. Whoever sits at one of them is known by
+// its session already.
+func (s *started) Terminals() []uint64 { return nil }
 
 // meet finds the people of a process that serves as program ("run", "mcp") on
 // a workspace. Only run asks at its terminal: that of a server belongs to the
@@ -41,6 +76,7 @@ func meet(c *cobra.Command, program, workspace string, ask bool, headless policy
 	s, err := channel.Listen(folder, channel.Options{
 		About:    channel.About{Program: program, Workspace: workspace, Started: time.Now().UTC().Truncate(time.Second)},
 		Attended: p.waits(program, headless),
+		Sessions: &p.started,
 	})
 	switch {
 	case err == nil:

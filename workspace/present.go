@@ -1,0 +1,32 @@
+package workspace
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Present lists the files below the root that are on the list of secrets, and
+// those on the list of protected paths, by their real, absolute paths: for a
+// sandbox around programs, which needs names and not rules. Of a git directory it
+// names the hooks and the configuration only, since git itself has to write the
+// rest. What a survey of the last seconds found will do. It fails if not
+// everything could be looked at.
+func (w *Workspace) Present(ctx context.Context) (secrets, protected []string, err error) {
+	s, err := w.surveyed(ctx, (*survey).recent)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.whole {
+		return nil, nil, tool.Errorf(tool.TooLarge, "the workspace is too large to find all secrets in it")
+	}
+	real := func(l []string) []string {
+		out := make([]string, len(l))
+		for i, p := range l {
+			out[i] = filepath.Join(w.real, filepath.FromSlash(p))
+		}
+		return out
+	}
+	return real(s.secrets), real(s.guarded), nil
+}
