@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,12 +230,15 @@ func (c *commands) Call(ctx context.Context, inv tool.Invocation, sink tool.Sink
 	if id == "" {
 		id = about.Session + about.Process
 	}
-	if e, ok := sink.(interface{ exited(int) }); ok && about.ExitCode != nil {
+	if e, ok := sink.(interface{ exited(int) }); ok && about.ExitCode != nil && slices.Contains(ending, p.Question.Op) {
 		e.exited(*about.ExitCode)
 	}
 	done(id, sink)
 	return res, nil
 }
+
+// ending are the operations whose answer may tell the end of a command.
+var ending = []string{"exec", "run", "wait"}
 
 // closeTerminals ends all terminals, side by side: each needs up to three seconds.
 func (r *Runtime) closeTerminals() error {

@@ -404,6 +404,9 @@ func (t *Turn) redeem(p *prepared, ticket *approval.Ticket, dec approval.Decisio
 		return p.fail(err)
 	}
 	p.standing, p.allowed = dec.Standing, p.preview.Protected
+	if s, ok := p.sink.(recordingSink); ok { // what it tells belongs to the ticket's record, too
+		p.sink = recordingSink{s.Sink, p.rec}
+	}
 	return p
 }
 

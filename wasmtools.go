@@ -350,8 +350,16 @@ func (m Module) granted(about manifest.Manifest) (map[string]hostfuncs.Grant, er
 }
 
 // Prepare compiles the built-in module now, or loads it from the cache, so that
-// the first call does not wait for it. Calling it is never necessary.
-func (r *Runtime) Prepare(ctx context.Context) error { return r.core.Prepare(ctx) }
+// the first call does not wait for it, and ends what terminals of killed
+// processes have left. Calling it is never necessary.
+func (r *Runtime) Prepare(ctx context.Context) error {
+	for _, s := range r.spaces {
+		if s.commands != nil {
+			_, _ = s.commands.open() // a command would meet the same error, and say it
+		}
+	}
+	return r.core.Prepare(ctx)
+}
 
 // requested grants every tool of m what it asks for. It is for the built-in
 // modules only, whose bytes are part of this program.

@@ -320,8 +320,9 @@ func textMember(args json.RawMessage, name string) string {
 	return s
 }
 
-// looking are the operations of the terminal that run nothing and send nothing.
-var looking = []string{"read", "screen", "wait", "list"}
+// looking are the operations of the terminal that run nothing and send nothing,
+// or end what was allowed.
+var looking = []string{"read", "screen", "wait", "list", "resize", "signal", "close"}
 
 // terminal judges a call of the terminal.
 func (k *checker) terminal(ctx context.Context, args json.RawMessage) checked {
