@@ -307,3 +307,24 @@ func (r *Runtime) Sandboxes(ctx context.Context) []Health {
 	}
 	return nil
 }
+
+// Join lets a person take part in a session, see [terminal.Manager.Join]. Whoever
+// calls it has made sure that it is one.
+func (r *Runtime) Join(session string, out func(p []byte)) (*terminal.Joined, error) {
+	err := error(tool.Errorf(tool.NotFound, "there is no session %s", tool.QuotePath(session)))
+	for _, s := range r.spaces {
+		if s.commands == nil {
+			continue
+		}
+		m, oerr := s.commands.open()
+		if oerr != nil {
+			return nil, oerr
+		}
+		j, jerr := m.Join(session, out)
+		if jerr == nil {
+			return j, nil
+		}
+		err = jerr
+	}
+	return nil, err
+}

@@ -233,6 +233,16 @@ func (c *Client) ask(m message) (reply, error) {
 	return c.reply()
 }
 
+// tell sends a message that has no reply.
+func (a *Attached) tell(m message) error {
+	m.Version = version
+	line, err := json.Marshal(m)
+	if err == nil {
+		_, err = a.c.conn.Write(append(line, '\n'))
+	}
+	return err
+}
+
 func (c *Client) reply() (reply, error) {
 	var r reply
 	if err := c.read(&r); err != nil {

@@ -21,6 +21,10 @@ type Options struct {
 	About    About    // what visitors are told; PID and Start are filled in
 	Sessions Sessions // nil: [NoSessions]
 	Attended bool     // somebody is expected to come and answer, so that it is worth to wait
+
+	// Join lets a person at a terminal take part in a session; nil: there are none.
+	// out is given what the session shows and must not keep the slice.
+	Join func(session string, out func(p []byte)) (Joined, error)
 }
 
 // Server is one runtime's end of the channel, and an approver: what it is

@@ -24,6 +24,7 @@ type visit struct {
 	user    string
 	changed chan struct{} // one place: something changed since the visitor was told
 	since   time.Time     // of the last message; guarded by server.mu
+	lines   *bufio.Reader
 }
 
 // serve talks to one visitor until it leaves, stalls or talks nonsense.
@@ -33,6 +34,7 @@ func (v *visit) serve() {
 		return
 	}
 	r := bufio.NewReaderSize(v.conn, maxMessage)
+	v.lines = r
 	for {
 		_ = v.conn.SetReadDeadline(time.Now().Add(idleTime))
 		line, err := r.ReadSlice('\n')
@@ -77,6 +79,8 @@ func (v *visit) handle(line []byte) error {
 		return v.send(reply{OK: true})
 	case opWatch:
 		return v.watch()
+	case opAttach:
+		return v.attach(m)
 	}
 	err = fmt.Errorf("%w: there is no such operation", errBad)
 	return errors.Join(v.send(reply{Error: failed(err)}), err)

@@ -54,6 +54,9 @@ const (
 	opShow   = "show"
 	opAnswer = "answer"
 	opWatch  = "watch"
+	opAttach = "attach"
+	opType   = "type"   // after attach
+	opResize = "resize" // after attach
 )
 
 type message struct {
@@ -65,6 +68,12 @@ type message struct {
 	Reason  string           `json:"reason,omitempty"`
 	Channel string           `json:"channel,omitempty"`
 	Save    *wireSave        `json:"save,omitempty"`
+
+	Session  string `json:"session,omitempty"` // of attach
+	ReadOnly bool   `json:"read_only,omitempty"`
+	Data     []byte `json:"data,omitempty"` // of type
+	Cols     int    `json:"cols,omitempty"`
+	Rows     int    `json:"rows,omitempty"`
 }
 
 // wireSave is an [approval.Rule].
@@ -118,10 +127,11 @@ type Waiting struct {
 
 // Errors of the protocol beside those of the desk.
 var (
-	ErrRefused = errors.New("the runtime refuses this process")
-	ErrNoSuch  = errors.New("no call waits under this ticket")
-	ErrChanged = errors.New("the call is not the one that was shown")
-	errBad     = errors.New("the runtime does not understand the message")
+	ErrRefused   = errors.New("the runtime refuses this process")
+	ErrNoSuch    = errors.New("no call waits under this ticket")
+	ErrNoSession = errors.New("no session of this name can be joined")
+	ErrChanged   = errors.New("the call is not the one that was shown")
+	errBad       = errors.New("the runtime does not understand the message")
 )
 
 // codes joins the errors that can cross the socket with their names on it.
@@ -129,7 +139,7 @@ var codes = []struct {
 	code string
 	err  error
 }{
-	{"refused", ErrRefused}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad},
+	{"refused", ErrRefused}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad}, {"no_session", ErrNoSession},
 	{"answered", approval.ErrAnswered}, {"expired", approval.ErrExpired}, {"not_offered", approval.ErrNotOffered},
 }
 

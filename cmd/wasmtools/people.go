@@ -44,6 +44,19 @@ func (s *started) Leaders() []channel.Process {
 	return l
 }
 
+// join lets a person take part in a session.
+func (s *started) join(session string, out func([]byte)) (channel.Joined, error) {
+	rt := s.rt.Load()
+	if rt == nil {
+		return nil, channel.ErrNoSession
+	}
+	j, err := rt.Join(session, out)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
 // SIDs implements [channel.Sessions]: every leader begins a session of its own.
 func (s *started) SIDs() []int {
 	var l []int
@@ -77,6 +90,7 @@ func meet(c *cobra.Command, program, workspace string, ask bool, headless policy
 		About:    channel.About{Program: program, Workspace: workspace, Started: time.Now().UTC().Truncate(time.Second)},
 		Attended: p.waits(program, headless),
 		Sessions: &p.started,
+		Join:     p.started.join,
 	})
 	switch {
 	case err == nil:

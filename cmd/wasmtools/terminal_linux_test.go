@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wasmtools/wasmtools/internal/ptytest"
 )
 
 // allowed makes a call of the terminal, lets a person allow it at another
@@ -94,6 +96,43 @@ func TestCommandsOverMCP(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out)
+	}
+}
+
+// TestAttach: a person at a terminal of their own sees a session and types into
+// it, which the model sees and the record marks; whoever only looks types nothing;
+// nobody without a terminal gets in, and no session.
+func TestAttach(t *testing.T) {
+	home, ws := home(t), t.TempDir()
+	c := connect(t, command(t, home, ws, "mcp", "-q", "--approve", "all"))
+	id := c.call("terminal_session", `{"op":"open"}`).named(t, "session")
+
+	if out, code := outcome(t, command(t, home, ws, "attach", id)); code != exitDenied {
+		t.Errorf("attach without a terminal exits with %d and prints:\n%s", code, out)
+	}
+	if out, code := person(t, command(t, home, ws, "attach", "s-aaaaaaaaaaaa")); code != exitFailure {
+		t.Errorf("attach to nothing exits with %d and prints:\n%s", code, out)
+	}
+	look := ptytest.Start(t, command(t, home, ws, "attach", "--read-only", id))
+	look.Expect("ctrl-] leaves")
+	look.Send("echo by-who-looks\n\x1d")
+	if code := look.Wait(); code != 0 {
+		t.Errorf("attach --read-only exits with %d", code)
+	}
+	at := ptytest.Start(t, command(t, home, ws, "attach", id))
+	at.Expect("ctrl-] leaves")
+	at.Send("echo by-a-$((40+2))\n")
+	at.Expect("by-a-42")
+	at.Send("\x1d")
+	if code := at.Wait(); code != 0 {
+		t.Errorf("attach exits with %d", code)
+	}
+	r := c.call("terminal_session", fmt.Sprintf(`{"op":"read","session":%q,"cursor":0}`, id))
+	if text := r.text(); !strings.Contains(text, "by-a-42") || strings.Contains(text, "by-who-looks") {
+		t.Errorf("the model sees:\n%s", text)
+	}
+	if out, code := outcome(t, command(t, home, ws, "evidence", "export")); code != 0 || !strings.Contains(out, "by the person") {
+		t.Errorf("the record (exit %d) does not mark what the person typed:\n%s", code, out)
 	}
 }
 
