@@ -1,6 +1,7 @@
 package wasmtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,14 +195,25 @@ func previewOf(q terminal.Question) tool.Preview {
 	case terminal.Harmless, terminal.IsAnswer:
 		// It looks, ends what was allowed, or answers a question of it.
 		v.Effects, v.Command = tool.Reads, ""
-	case terminal.IsInput, terminal.Opens:
 	case terminal.IsCommand:
 		// What is typed is read by a program in a state that nobody knows: no rule
 		// can allow it, but rules can deny it.
 		v.Changed = v.Changed || q.Op == "send"
 	}
 	v.InPerson = v.InPerson || q.Secret
+	if q.Op == "send" {
+		v.Into = intoOf(q)
+	}
 	return v
+}
+
+// intoOf says what reads that which is typed.
+func intoOf(q terminal.Question) string {
+	name := cmp.Or(q.Program.File, q.Program.Name, "a program that cannot be seen")
+	if q.Session != "" {
+		return name + ", in session " + q.Session
+	}
+	return name + ", of process " + q.Process
 }
 
 // Call implements [tool.Tool]. It looks again, and does only what was agreed to.

@@ -165,6 +165,7 @@ type Preview struct {
 	Env     map[string]string
 	Profile string        // the sandbox of Command; empty: the tool has none of its own
 	Shell   string        // that reads Command; empty: bash
+	Into    string        // what reads Command, if it is typed: a program that runs in a session
 	Changed bool          // that shell is not as it was started, so no rule can allow Command
 	Timeout time.Duration // after which Command is killed; 0: never
 	Hosts   []string

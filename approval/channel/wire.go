@@ -246,6 +246,9 @@ type wireRequest struct {
 	Command   text         `json:"command,omitempty"`
 	Cwd       text         `json:"cwd,omitempty"`
 	Profile   text         `json:"profile,omitempty"`
+	Shell     text         `json:"shell,omitempty"`
+	Into      text         `json:"into,omitempty"`
+	Changed   bool         `json:"changed,omitempty"`
 	TimeoutMS int64        `json:"timeout_ms,omitempty"`
 	Env       []wireEnv    `json:"env,omitempty"`
 	Hosts     []text       `json:"hosts,omitempty"`
@@ -291,7 +294,7 @@ func toWire(r approval.Request) wireRequest {
 		Module: r.Module, Input: r.Input, Binding: v.Binding, Effects: r.Effects, Expires: r.Expires,
 		Workspace: text(r.Workspace), Root: text(r.Root), Arguments: text(r.Arguments), InPerson: r.InPerson, Offer: saveOf(r.Offer),
 		Diff: text(v.Diff), Command: text(v.Command), Cwd: text(v.Cwd),
-		Profile: text(v.Profile), TimeoutMS: v.Timeout.Milliseconds(),
+		Profile: text(v.Profile), Shell: text(v.Shell), Into: text(v.Into), Changed: v.Changed, TimeoutMS: v.Timeout.Milliseconds(),
 	}
 	if a := r.Asked; a != (approval.RuleRef{}) {
 		w.Asked = &wireRule{text(a.ID), text(a.File), a.Line, text(a.Why)}
@@ -319,7 +322,7 @@ func (w wireRequest) request() approval.Request {
 		Module: w.Module, Input: w.Input, Effects: w.Effects, Expires: w.Expires,
 		Workspace: string(w.Workspace), Root: string(w.Root), Arguments: json.RawMessage(w.Arguments), InPerson: w.InPerson, Offer: w.Offer.rule(),
 		Preview: tool.Preview{Diff: string(w.Diff), Command: string(w.Command), Cwd: string(w.Cwd), Binding: w.Binding,
-			Profile: string(w.Profile), Timeout: time.Duration(w.TimeoutMS) * time.Millisecond},
+			Profile: string(w.Profile), Shell: string(w.Shell), Into: string(w.Into), Changed: w.Changed, Timeout: time.Duration(w.TimeoutMS) * time.Millisecond},
 	}
 	if w.Arguments == "" {
 		r.Arguments = nil

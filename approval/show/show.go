@@ -77,6 +77,8 @@ func Summary(r approval.Request) string {
 		// A directory that is made for a file says less than the file.
 		first := max(0, slices.IndexFunc(p.Writes.Entries, func(w tool.Write) bool { return w.Op != tool.OpMkdir }))
 		what = fmt.Sprintf("%s, and %d more", describe(p.Writes.Entries[first]), n-1)
+	case p.Command != "" && p.Into != "":
+		what = "type into " + Inline(p.Into) + ": " + Inline(p.Command)
 	case p.Command != "":
 		what = "run " + Inline(p.Command)
 	case len(p.Hosts) > 0:
@@ -216,8 +218,15 @@ func (p *printer) effects(r approval.Request) {
 		}
 	}
 	if v.Command != "" {
-		p.label("Command as it will run (written by " + author(r) + "):")
+		if v.Into == "" {
+			p.label("Command as it will run (written by " + author(r) + "):")
+		} else {
+			p.label("Text as it will be typed (written by " + author(r) + "):")
+		}
 		p.quoteAll(command(v.Command))
+	}
+	if v.Into != "" {
+		p.field("into", Inline(v.Into))
 	}
 	if v.Cwd != "" {
 		p.field("in", Inline(v.Cwd))
@@ -313,7 +322,7 @@ func diffKind(line string) Kind {
 // remarks point out what the eye misses.
 func (p *printer) remarks(r approval.Request) {
 	v := r.Preview
-	values := append([]string{v.Command, v.Cwd}, v.Hosts...)
+	values := append([]string{v.Command, v.Cwd, v.Into}, v.Hosts...)
 	for k, e := range v.Env {
 		values = append(values, k, e)
 	}

@@ -207,6 +207,26 @@ func TestSummaryIsOneShortLine(t *testing.T) {
 	}
 }
 
+// TestTyped: whoever decides about what is typed sees which program reads it, and
+// what is killed when.
+func TestTyped(t *testing.T) {
+	r := approval.Request{Tool: "terminal_session", Preview: tool.Preview{
+		Command: "hunter2\n", Into: "su\x1bdo, in session s-1", Profile: "none", Timeout: 3 * time.Second,
+	}}
+	if s := show.Summary(r); s != "terminal_session: type into su⟨ESC⟩do, in session s-1: hunter2⟨LF⟩" {
+		t.Errorf("Summary = %q", s)
+	}
+	var text strings.Builder
+	for _, l := range show.Lines(r, show.Options{Width: 100}) {
+		text.WriteString(l.Text + "\n")
+	}
+	for _, want := range []string{"Text as it will be typed", "su⟨ESC⟩do, in session s-1", "none", "after 3s"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 // unescape is the slow twin that shows that nothing was lost: it takes marked
 // text back to the bytes.
 func unescape(t *testing.T, s string) string {
