@@ -34,6 +34,8 @@ type Terminal struct {
 	// Weak accepts sandboxes without namespaces where the system refuses those;
 	// results say what is then not guarded.
 	Weak bool
+	// NoNetwork turns off the network of sandboxes, which is a loopback of their own.
+	NoNetwork bool
 	// PassEnv names variables of this process that commands get, beside the few
 	// that all get.
 	PassEnv []string
@@ -63,7 +65,7 @@ func (o Options) commands(s *space, host *proctree.Host) *commands {
 	c.watch.sink = s.evidence
 	c.options = terminal.Options{
 		Root: s.files.RealPath(), State: filepath.Join(o.StateDir, "terminal"), Host: host,
-		Profile: t.Profile, AllowUnsandboxed: t.AllowUnsandboxed, Weak: t.Weak, PassEnv: t.PassEnv, Secret: t.Secret,
+		Profile: t.Profile, AllowUnsandboxed: t.AllowUnsandboxed, Weak: t.Weak, NoNetwork: t.NoNetwork, PassEnv: t.PassEnv, Secret: t.Secret,
 		Lists: c.lists, Private: absolute(append(private, o.Private...)), Events: c.watch.event,
 	}
 	return c

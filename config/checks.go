@@ -54,6 +54,18 @@ const (
 
 // checkListGlob checks a glob of the lists of the workspace: relative, or a bare
 // name that fits in any folder.
+func checkVariable(s string) (text, hint string) {
+	for i, c := range []byte(s) {
+		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
+			return fmt.Sprintf("%q is no name of a variable", clip(s)), "write letters, digits and _, without a value"
+		}
+	}
+	if s == "" {
+		return "a name of a variable is empty", ""
+	}
+	return "", ""
+}
+
 func checkListGlob(s string) (text, hint string) {
 	switch {
 	case len(s) > maxListGlob:

@@ -68,10 +68,19 @@ type Approvals struct {
 	Timeout     time.Duration
 }
 
+// The networks that a sandbox can have.
+const (
+	NetworkLoopback = "loopback"
+	NetworkOff      = "off"
+)
+
 // Terminal is about shell commands.
 type Terminal struct {
-	AllowUnsandboxed bool   // profile "none" exists
-	Profile          string // of sessions that name none
+	AllowUnsandboxed bool     // profile "none" exists
+	Profile          string   // of sessions that name none
+	WeakSandbox      bool     // one without namespaces will do, where the system refuses those
+	Network          string   // of sandboxes: "loopback" or "off"
+	PassEnv          []string // names of variables
 }
 
 // MCP is about clients and the facts that MCP does not carry.
@@ -125,7 +134,7 @@ type Example struct {
 func Default() Settings {
 	return Settings{
 		Approvals: Approvals{Mode: policy.ModeAsk, Headless: policy.HeadlessDeny, Elicitation: ElicitAll, Timeout: 5 * time.Minute},
-		Terminal:  Terminal{Profile: policy.ProfileWrite},
+		Terminal:  Terminal{Profile: policy.ProfileWrite, Network: NetworkLoopback},
 		MCP:       MCP{ContextWindow: 200_000},
 		Limits:    Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
 	}

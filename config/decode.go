@@ -65,6 +65,9 @@ func (r *reader) settings(t *table) Settings {
 
 	read(t.in("terminal"), "allow_unsandboxed", &s.Terminal.AllowUnsandboxed)
 	word(t.in("terminal"), "profile", &s.Terminal.Profile)
+	word(t.in("terminal"), "network", &s.Terminal.Network)
+	read(t.in("terminal"), "weak_sandbox", &s.Terminal.WeakSandbox)
+	s.Terminal.PassEnv = words[string](t.in("terminal"), "pass_env")
 	number(t.in("mcp"), "context_window", &s.MCP.ContextWindow)
 	s.Limits.read(t.in("limits"))
 

@@ -32,6 +32,9 @@ timeout = "90s"
 [terminal]
 allow_unsandboxed = true
 profile = "read-only"
+network = "off"
+weak_sandbox = true
+pass_env = ["GOPROXY", "_x1"]
 
 [mcp]
 context_window = 128_000
@@ -99,22 +102,22 @@ func TestParseEverything(t *testing.T) {
 			HardLinks: true, RequireRead: true,
 		},
 		Approvals: Approvals{Mode: policy.ModeAllowEdits, ModeAt: user(10), Headless: policy.HeadlessQueue, Elicitation: ElicitEdits, Timeout: 90 * time.Second},
-		Terminal:  Terminal{AllowUnsandboxed: true, Profile: "read-only"},
+		Terminal:  Terminal{AllowUnsandboxed: true, Profile: "read-only", Network: NetworkOff, WeakSandbox: true, PassEnv: []string{"GOPROXY", "_x1"}},
 		MCP:       MCP{ContextWindow: 128_000},
 		Limits:    Limits{MemoryMiB: 32, TimeMS: 10_000, OutputKiB: 512, HostCalls: 500, Concurrency: 2},
 		Tools:     Tools{Remove: []string{"delete_path"}, Only: [][]string{{"read_*", "grep"}}},
 		Rules: []policy.Rule{
 			{Name: "docs", Decision: policy.Allow, Tools: []string{"write_file", "replace_block"}, Sources: []tool.Source{tool.Builtin},
-				Effects: tool.Reads | tool.Writes, Paths: []string{"docs/**"}, Expires: time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), Reason: "docs are reviewed", Origin: user(33)},
+				Effects: tool.Reads | tool.Writes, Paths: []string{"docs/**"}, Expires: time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), Reason: "docs are reviewed", Origin: user(36)},
 			{Name: "rule 2", Decision: policy.Deny, Commands: [][]string{{"git", "push"}, {"rm", "-rf"}}, Exact: [][]string{{"ls", "-la"}},
-				Profiles: []string{"none"}, Workspaces: []string{"/src/project"}, Origin: user(43)},
+				Profiles: []string{"none"}, Workspaces: []string{"/src/project"}, Origin: user(46)},
 			{Name: "rule 3", Decision: policy.Allow, Hosts: []string{"api.example.com:443"},
 				Modules: []tool.Digest{"sha256:" + tool.Digest(strings.Repeat("0", 64))}, Inputs: []tool.Digest{"sha256:" + tool.Digest(strings.Repeat("1", 64))},
-				Paths: []string{"/etc/hosts", ".git/config"}, Protected: []string{"git"}, Expires: time.Date(2027, 1, 31, 10, 0, 0, 0, time.UTC), Origin: user(50)},
+				Paths: []string{"/etc/hosts", ".git/config"}, Protected: []string{"git"}, Expires: time.Date(2027, 1, 31, 10, 0, 0, 0, time.UTC), Origin: user(53)},
 		},
 		Examples: []Example{
-			{Command: "git push", Cwd: "sub", Profile: "none", Should: policy.Deny, Origin: user(59)},
-			{Tool: "write_file", Arguments: []byte(`{"content":"x","dry_run":true,"lines":[1,2.5],"path":"docs/a.md"}`), Should: policy.Allow, Origin: user(65)},
+			{Command: "git push", Cwd: "sub", Profile: "none", Should: policy.Deny, Origin: user(62)},
+			{Tool: "write_file", Arguments: []byte(`{"content":"x","dry_run":true,"lines":[1,2.5],"path":"docs/a.md"}`), Should: policy.Allow, Origin: user(68)},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -207,6 +210,7 @@ func TestFaults(t *testing.T) {
 		{"[[rules]]\nverdict = 'deny'\nworkspaces = ['~/x']\n", `f:3:15: rules.workspaces: "~/x" is no real path`},
 		{"[[rules]]\nverdict = 'deny'\npaths = ['~/x']\n", `f:3:10: rules.paths: "~/x": ~ is a name here`},
 		{"[[rules]]\nverdict = 'deny'\npaths = ['src/']\n", `f:3:10: rules.paths: "src/" has an empty part; a folder with everything below it is src/**`},
+		{"[terminal]\npass_env = ['A=1']\n", `f:2:13: terminal.pass_env: "A=1" is no name of a variable`},
 		{"[[examples]]\nshould = 'allow'\n", "f:1:3: an example has either a command or a tool"},
 		{"[[examples]]\nshould = 'allow'\ntool = 'x'\ncommand = 'ls'\n", "f:1:3: an example has either a command or a tool"},
 		{"[[examples]]\nshould = 'allow'\ntool = 'x'\narguments = {a = nan}\n", "f:4:13: examples.arguments holds what JSON cannot"},

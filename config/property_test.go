@@ -153,7 +153,7 @@ func TestWorkspaceOnlyTightens(t *testing.T) {
 				fail("%v is not protected", g)
 			}
 		}
-		if both.Terminal != user.Terminal || both.Approvals != user.Approvals || !reflect.DeepEqual(both.Workspace.AllowRead, user.Workspace.AllowRead) {
+		if !reflect.DeepEqual(both.Terminal, user.Terminal) || both.Approvals != user.Approvals || !reflect.DeepEqual(both.Workspace.AllowRead, user.Workspace.AllowRead) {
 			fail("what is not on the closed list changed")
 		}
 		for range 10 {

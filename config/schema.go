@@ -83,6 +83,9 @@ func root() field {
 		{key: "terminal", form: aTable, in: UserFile, doc: "Shell commands.", fields: []field{
 			{key: "allow_unsandboxed", form: aBool, in: UserFile, doc: "Let commands run outside the sandbox (profile \"none\"). Each is asked about, unless a rule names the profile. Default false."},
 			{key: "profile", form: aText, in: UserFile, words: profiles[:2], doc: "The sandbox of sessions that name none. Default workspace-write."},
+			{key: "network", form: aText, in: UserFile, words: []string{NetworkLoopback, NetworkOff}, doc: "The network of sandboxes: loopback (default), one of their own that nobody else is on, or off."},
+			{key: "weak_sandbox", form: aBool, in: UserFile, doc: "Where the system refuses namespaces, take a sandbox without them; results say what is then not guarded. Default false: nothing runs."},
+			{key: "pass_env", form: texts, in: UserFile, check: checkVariable, doc: "Names of variables of wasmtools's own environment that commands get, beside PATH, HOME, LANG and the like."},
 		}},
 		{key: "mcp", form: aTable, in: UserFile, doc: "What MCP does not tell.", fields: []field{
 			{key: "context_window", form: aNumber, in: UserFile, least: 1_000, most: 100_000_000, doc: "Tokens of the model's window, for the decision whether tools are deferred. Default 200000."},

@@ -125,6 +125,7 @@ func commands(set config.Terminal, state string) *wasmtools.Terminal {
 	get := secrets(state)
 	return &wasmtools.Terminal{
 		Profile: set.Profile, AllowUnsandboxed: set.AllowUnsandboxed,
+		Weak: set.WeakSandbox, NoNetwork: set.Network == config.NetworkOff, PassEnv: set.PassEnv,
 		Secret: func(_ context.Context, name string) ([]byte, error) {
 			v, err := get(name)
 			return []byte(v), err
