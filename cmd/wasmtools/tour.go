@@ -14,6 +14,8 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/config"
+	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -27,8 +29,8 @@ func newTour() *cobra.Command {
 		Long: `Make real calls on a scratch copy of a tree (the current directory by default) and
 show each with its result and time: reading, searching, editing with each change
 approved, an attempt to plant editor settings, two attempts to leave the workspace,
-and a guest that loops for ever; then what was recorded of it. Nothing outside
-the scratch copy is changed.`,
+a guest that loops for ever, and a command in a sandbox; then what was recorded of
+it. Nothing outside the scratch copy is changed.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			dir := "."
@@ -79,6 +81,7 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		Modules:    []wasmtools.Module{{Code: guest}},
 		Approvers:  []approval.Approver{approval.Func(showAndAnswer(w))},
 		StateDir:   d.state, CacheDir: d.cache, CompileChild: compileChild(), Notice: notice(c),
+		Terminal: commands(config.Terminal{}, d.state),
 	})
 	if err != nil {
 		return err
@@ -88,10 +91,9 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "A scratch copy of %d files is the workspace. %d tools run in the sandbox.\n", sample.files, len(turn.Tools()))
+	fmt.Fprintf(w, "A scratch copy of %d files is the workspace. %d tools are offered.\n", sample.files, len(turn.Tools()))
 
-	failed := 0
-	for i, s := range []stop{
+	stops := []stop{
 		{"See what is there", "read_discover", map[string]any{"mode": "list", "max_results": shownLines}, ""},
 		{"Find a file by name", "read_discover", map[string]any{"mode": "locate", "query": filepath.Base(sample.name)}, ""},
 		{"Search every file", "grep", map[string]any{"pattern": `\b(func|def|class|import|the)\b`, "mode": "content", "limit": 5}, ""},
@@ -102,7 +104,13 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		{"Try to leave the workspace by a path", "read_open", map[string]any{"path": "../outside/secret.txt"}, tool.OutsideRoot},
 		{"Try to leave it through a link that stands in the tree", "read_open", map[string]any{"path": sample.link + "/secret.txt"}, tool.OutsideRoot},
 		{"Run a stranger's guest that loops for ever", "loop_for_ever", map[string]any{}, tool.Timeout},
-	} {
+	}
+	command, without := tourCommand(ctx, rt, sample.own)
+	if without == "" {
+		stops = append(stops, command)
+	}
+	failed := 0
+	for i, s := range stops {
 		arguments, err := json.Marshal(s.args)
 		if err != nil {
 			return err
@@ -124,6 +132,13 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		}
 		fmt.Fprintf(w, "   %s, %s\n", verdict, roundTime(took))
 	}
+	if now, err := os.ReadFile(filepath.Join(outside, "secret.txt")); err != nil || string(now) != secretText {
+		fmt.Fprintf(w, "\nNOT as it has to be: a file outside the workspace was changed\n")
+		failed++
+	}
+	if without != "" {
+		fmt.Fprintf(w, "\nNo command is run: %s. Then commands are refused, and never run without a sandbox.\n", without)
+	}
 	fmt.Fprintf(w, "\nWhat was recorded of all this:\n")
 	if err := record.show(w); err != nil {
 		return err
@@ -136,12 +151,32 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	return nil
 }
 
+// tourCommand is the stop that runs a command, or why there is none: no sandbox
+// can be had here.
+func tourCommand(ctx context.Context, rt *wasmtools.Runtime, own string) (s stop, without string) {
+	without = "no sandbox can be had on this system"
+	for _, h := range rt.Sandboxes(ctx) {
+		if h.OK && strings.HasPrefix(h.Detail, proctree.WorkspaceWrite+":") {
+			text := "wc -l " + own + "/notes.txt; echo changed > ../outside/secret.txt"
+			return stop{"Run a command in a sandbox: it changes the tree, and nothing else", "terminal_session", map[string]any{"op": "exec", "command": text}, ""}, ""
+		}
+		if !h.OK {
+			without = h.Detail
+		}
+	}
+	return stop{}, without
+}
+
 // showAndAnswer is the tour's approver: it prints what it is asked, as a person
 // would see it, and says yes to what is inside the tree and not protected.
 func showAndAnswer(w io.Writer) func(approval.Request) approval.Decision {
 	return func(r approval.Request) approval.Decision {
 		fmt.Fprintf(w, "   asked: may %s do exactly this?\n", r.Tool)
-		printIndented(w, r.Preview.Diff)
+		if r.Preview.Command != "" {
+			printIndented(w, r.Preview.Command)
+		} else {
+			printIndented(w, r.Preview.Diff)
+		}
 		if r.InPerson {
 			fmt.Fprintf(w, "   the path is protected: %s\n   answered: no (the tour answers for you)\n", r.Asked.Why)
 			return approval.Decision{Verdict: approval.Deny, By: "the tour", Channel: "go", Reason: "protected paths stay as they are"}

@@ -32,6 +32,9 @@ type tourSample struct {
 
 var errEnough = errors.New("enough copied")
 
+// secretText is what stands outside the tree.
+const secretText = "the tour must never show this line\n"
+
 // layScratch copies regular files of dir to tree, makes a folder beside it that
 // no tool may reach, and a link from the one to the other.
 func layScratch(dir, tree, outside string) (tourSample, error) {
@@ -39,7 +42,7 @@ func layScratch(dir, tree, outside string) (tourSample, error) {
 	if err := os.Mkdir(outside, 0o700); err != nil {
 		return s, err
 	}
-	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("the tour must never show this line\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte(secretText), 0o600); err != nil {
 		return s, err
 	}
 	if err := os.Mkdir(tree, 0o700); err != nil {
