@@ -330,7 +330,16 @@ func (k *checker) terminal(ctx context.Context, args json.RawMessage) checked {
 	if err != nil {
 		return failed(terminalTool, err)
 	}
-	return verdictOf(terminalTool, policy.Judge(k.source.Policy(), call, k.site(ctx)))
+	v := policy.Judge(k.source.Policy(), call, k.site(ctx))
+	if textMember(args, "op") == "open" && textMember(args, "profile") == policy.ProfileNone && v.Decision != policy.Deny {
+		if !k.source.Settings().Terminal.AllowUnsandboxed {
+			return failed(terminalTool, tool.Errorf(tool.Denied, "the profile none is not allowed here").
+				WithNext("use another profile, or set allow_unsandboxed = true in [terminal] of your configuration"))
+		}
+		// There is no text that a rule could be about.
+		v.Decision, v.InPerson, v.Smallest, v.Save = policy.Ask, true, nil, nil
+	}
+	return verdictOf(terminalTool, v)
 }
 
 // terminalCall is a call of the terminal as the rules see it.
