@@ -65,6 +65,9 @@ hit, 130 interrupted, 1 anything else.`,
 			if err := printResult(c.OutOrStdout(), out.Result, asJSON); err != nil {
 				return err
 			}
+			if len(rt.Leaders()) > 0 {
+				notice(c)("what the call started and still runs is ended now; wasmtools mcp keeps it between calls")
+			}
 			if out.Result.IsError {
 				return exitCode(exitForCode(out.Result.Code))
 			}
