@@ -87,8 +87,9 @@ func (r *caseResult) state() string {
 
 var repeated = regexp.MustCompile(`\{\{(?s:(.+?))\*(\d+)\}\}`)
 
-// TestCases runs the cases under the default profile and without any.
-func TestCases(t *testing.T) {
+// cases are those of the file.
+func cases(t *testing.T) (l []json.RawMessage) {
+	t.Helper()
 	b, err := os.ReadFile("testdata/terminal_cases.json")
 	if err != nil {
 		t.Fatal(err)
@@ -100,27 +101,64 @@ func TestCases(t *testing.T) {
 	if len(file.Cases) < 20 {
 		t.Fatalf("the file holds %d cases", len(file.Cases))
 	}
+	return file.Cases
+}
+
+// measuresMemory tells the cases that look at the memory of this process, which
+// is that of all that runs at the same time.
+func measuresMemory(raw json.RawMessage) bool { return bytes.Contains(raw, []byte("max_rss_growth_mb")) }
+
+// TestCases runs the cases under the default profile and without any.
+func TestCases(t *testing.T) {
+	t.Parallel()
+	all := cases(t)
 	for _, profile := range []string{proctree.WorkspaceWrite, proctree.None} {
-		t.Run(profile, func(t *testing.T) {
-			for _, raw := range file.Cases {
-				var id struct{ ID string }
-				if err := json.Unmarshal(raw, &id); err != nil {
-					t.Fatal(err)
-				}
-				t.Run(id.ID, func(t *testing.T) {
-					if profile == proctree.WorkspaceWrite {
-						needBox(t)
-					} else if id.ID == "typed-injection-blocked" {
-						t.Skip("without a sandbox nothing forbids it")
-					}
-					if !bytes.Contains(raw, []byte("max_rss_growth_mb")) { // memory is that of all cases together
-						t.Parallel()
-					}
-					runCase(t, raw, profile)
-				})
+		for _, raw := range all {
+			if measuresMemory(raw) {
+				continue
 			}
-		})
+			runsCase(t, raw, profile, true)
+		}
 	}
+}
+
+// TestCasesFlood runs those that flood, of which each has half a minute.
+func TestCasesFlood(t *testing.T) {
+	n := 0
+	for _, raw := range cases(t) {
+		if !measuresMemory(raw) {
+			continue
+		}
+		for _, profile := range []string{proctree.WorkspaceWrite, proctree.None} {
+			n++
+			begin := time.Now()
+			runsCase(t, raw, profile, false)
+			if took := time.Since(begin); took > 30*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no case floods")
+	}
+}
+
+func runsCase(t *testing.T, raw json.RawMessage, profile string, parallel bool) {
+	var id struct{ ID string }
+	if err := json.Unmarshal(raw, &id); err != nil {
+		t.Fatal(err)
+	}
+	t.Run(profile+"/"+id.ID, func(t *testing.T) {
+		if profile == proctree.WorkspaceWrite {
+			needBox(t)
+		} else if id.ID == "typed-injection-blocked" {
+			t.Skip("without a sandbox nothing forbids it")
+		}
+		if parallel {
+			t.Parallel()
+		}
+		runCase(t, raw, profile)
+	})
 }
 
 func runCase(t *testing.T, raw []byte, profile string) {
@@ -160,8 +198,11 @@ func runCase(t *testing.T, raw []byte, profile string) {
 	for k, v := range c.Env {
 		environ = append(environ, k+"="+v)
 	}
-	resetPeak(t)
-	before := peak(t)
+	var before int64
+	if measuresMemory(raw) {
+		resetPeak(t)
+		before = peak(t)
+	}
 	m := open(t, terminal.Options{Root: w, State: state, Environ: environ, Profile: profile, AllowUnsandboxed: true})
 	a := &archive{}
 	results := map[string]*caseResult{}

@@ -2,8 +2,11 @@ package terminal_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	goruntime "runtime"
+	"strconv"
 	"testing"
 
 	"github.com/wasmtools/wasmtools/terminal"
@@ -16,6 +19,13 @@ const serverEnv = "TERMINAL_TEST_SERVER"
 func TestMain(m *testing.M) {
 	if state := os.Getenv(serverEnv); state != "" {
 		os.Exit(serve(state, os.Getenv("TERMINAL_TEST_PROFILE"), os.Getenv("TERMINAL_TEST_SCRIPT")))
+	}
+	// Nearly all of a test's time is spent waiting for shells.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(goruntime.GOMAXPROCS(0)) {
+		if err := f.Value.Set("8"); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }

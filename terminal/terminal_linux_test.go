@@ -2,7 +2,6 @@ package terminal_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -31,11 +30,6 @@ func needBox(t testing.TB) {
 // realDir is a directory without links in its path.
 func realDir(t testing.TB) string {
 	t.Helper()
-	// Many shells at once, and what each does within a time: until these tests hold
-	// on a machine that is busy with others, they run where nothing else does.
-	if _, benchmark := t.(*testing.B); !benchmark && os.Getenv("WASMTOOLS_TERMINAL") == "" {
-		t.Skip("starts shells: WASMTOOLS_TERMINAL=1 runs it, as .ci/long does")
-	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
