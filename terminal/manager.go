@@ -373,24 +373,33 @@ func (m *Manager) spoolLimit() int64 {
 	return max(min(left, output.SpoolBytes), smallSpool)
 }
 
-// profile makes a profile of its name, as it is now.
-func (m *Manager) profile(name string) (proctree.Profile, error) {
-	hide, protect := m.o.Lists()
-	p := proctree.Profile{Name: name}
+// permits tells whether calls may ask for a profile.
+func (m *Manager) permits(name string) error {
 	switch name {
 	case proctree.None:
 		if !m.o.AllowUnsandboxed {
-			return p, tool.Errorf(tool.Denied, "the profile none is not allowed here").
+			return tool.Errorf(tool.Denied, "the profile none is not allowed here").
 				WithNext("use workspace-write or read-only; a person can set allow_unsandboxed in the table terminal of wasmtools.toml")
 		}
-		return p, nil
-	case proctree.WorkspaceWrite:
-		p.Write, p.Protect = []string{m.o.Root}, protect
-	case proctree.ReadOnly:
-		p.Read = []string{m.o.Root}
+	case proctree.WorkspaceWrite, proctree.ReadOnly:
 	default:
-		return p, tool.Errorf(tool.InvalidArguments, "there is no profile %s", tool.QuotePath(clip(name))).
+		return tool.Errorf(tool.InvalidArguments, "there is no profile %s", tool.QuotePath(clip(name))).
 			WithNext("use workspace-write, read-only or none")
+	}
+	return nil
+}
+
+// profile makes a profile of its name, as it is now.
+func (m *Manager) profile(name string) (proctree.Profile, error) {
+	p := proctree.Profile{Name: name}
+	if err := m.permits(name); err != nil || name == proctree.None {
+		return p, err
+	}
+	hide, protect := m.o.Lists()
+	if name == proctree.ReadOnly {
+		p.Read = []string{m.o.Root}
+	} else {
+		p.Write, p.Protect = []string{m.o.Root}, protect
 	}
 	p.Read = append(p.Read, filepath.Join(m.dir, commandDir))
 	p.Hide = append(slices.Clone(m.o.Private), hide...)

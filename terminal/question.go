@@ -92,7 +92,7 @@ func (m *Manager) prepareStart(p *Prepared) error {
 		return err
 	}
 	q.Profile, q.Effects = m.profileName(a.Profile), tool.Executes
-	if _, err := m.profile(q.Profile); err != nil {
+	if err := m.permits(q.Profile); err != nil {
 		return err
 	}
 	dir, err := m.directory(a.Cwd)

@@ -318,8 +318,8 @@ func (j *judge) exec(c *syntax.CallExpr) (Exec, bool) {
 		}
 		return e, true
 	}
-	if p := lookup(name); p != nil && p.entry.Builtin {
-		return e, false
+	if p := lookup(name); p != nil && p.entry.Builtin && (len(e.Args) > 1 || name != "true" && name != "false") {
+		return e, false // but those two do the same as programs
 	}
 	e.Path = j.where(name)
 	return e, e.Path != ""
