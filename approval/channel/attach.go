@@ -1,10 +1,11 @@
 package channel
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"time"
 )
 
@@ -16,9 +17,48 @@ type Joined interface {
 	Leave()
 }
 
-// maxBehind is how many pieces of output a visitor may be behind before it is
-// let go: a session waits for nobody.
-const maxBehind = 1024
+// maxBehind is how much output a visitor may be behind. A session waits for
+// nobody: whoever is further behind misses what came, and sees the end of it anew.
+const maxBehind = 1 << 20
+
+// maxShownPart is how much output one reply shows. It is small, so that a visitor
+// on a slow line gets one within [writeTime].
+const maxShownPart = 16 << 10
+
+// backlog is output that a visitor has not been sent yet.
+type backlog struct {
+	mu     sync.Mutex
+	buf    []byte
+	missed bool
+	more   chan struct{} // one place
+}
+
+func newBacklog() *backlog { return &backlog{more: make(chan struct{}, 1)} }
+
+// put adds output; it never waits.
+func (b *backlog) put(p []byte) {
+	b.mu.Lock()
+	switch {
+	case b.missed:
+	case len(b.buf)+len(p) > maxBehind:
+		b.buf, b.missed = nil, true
+	default:
+		b.buf = append(b.buf, p...)
+	}
+	b.mu.Unlock()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+// take gives what has come; missed says that it is not all.
+func (b *backlog) take() (p []byte, missed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, b.buf = b.buf, nil
+	return p, b.missed
+}
 
 // attach lets a visitor take part in a session until it leaves. Only who sits at
 // a terminal may: what is typed runs without a question.
@@ -30,61 +70,87 @@ func (v *visit) attach(m message) error {
 	case v.peer.tty == 0:
 		return refuse(fmt.Errorf("%w: it has no controlling terminal, so nobody sits there", ErrRefused))
 	}
-	output, behind := make(chan []byte, maxBehind), make(chan struct{}, 1)
-	j, err := v.server.o.Join(m.Session, func(p []byte) {
-		for len(p) > 0 {
-			n := min(len(p), maxPart)
-			select {
-			case output <- bytes.Clone(p[:n]):
-			default:
-				select {
-				case behind <- struct{}{}:
-				default:
-				}
-				return
-			}
-			p = p[n:]
-		}
-	})
+	output := newBacklog()
+	typist, err := v.server.o.Join(m.Session, output.put)
 	if err != nil {
 		return refuse(fmt.Errorf("%w: %v", ErrNoSession, err))
 	}
-	defer j.Leave()
+	defer typist.Leave()
 	if err := v.send(reply{OK: true}); err != nil {
 		return err
 	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		v.obey(j, m.ReadOnly)
+		v.obey(typist, m.ReadOnly)
 	}()
 	defer func() {
 		v.conn.Close()
 		<-gone
 	}()
-	for {
-		select {
-		case p := <-output:
-			if err := v.send(reply{OK: true, Part: p}); err != nil {
+	anew := false
+	viewer := typist
+	show := func() error {
+		p, missed := output.take()
+		if missed {
+			if viewer != typist {
+				viewer.Leave()
+			}
+			again := newBacklog()
+			if viewer, err = v.server.o.Join(m.Session, again.put); err != nil { // it has ended meanwhile
+				viewer = typist
+				return nil
+			}
+			output, anew = again, true
+			return nil
+		}
+		for len(p) > 0 {
+			n := min(len(p), maxShownPart)
+			if err := v.send(reply{OK: true, Part: p[:n], Anew: anew}); err != nil {
 				return err
 			}
-		case <-behind:
-			return errors.New("the visitor reads too slowly")
+			p, anew = p[n:], false
+		}
+		return nil
+	}
+	defer func() {
+		if viewer != typist {
+			viewer.Leave()
+		}
+	}()
+	for {
+		select {
+		case <-output.more:
+			if err := show(); err != nil {
+				return err
+			}
 		case <-gone:
 			return errors.New("the visitor has left")
-		case <-j.Done():
-			for len(output) > 0 {
-				if err := v.send(reply{OK: true, Part: <-output}); err != nil {
-					return err
-				}
+		case <-typist.Done():
+			err := show()
+			if err == nil {
+				err = v.send(reply{Error: failed(ErrOver)})
 			}
-			return errors.New("the session has ended")
+			return errors.Join(ErrOver, err)
 		}
 	}
 }
 
 // obey does what the visitor types, until it leaves.
 func (v *visit) obey(j Joined, readOnly bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	sizes, resized := make(chan message, 1), make(chan struct{})
+	go func() {
+		defer close(resized)
+		for m := range sizes {
+			_ = j.Resize(ctx, m.Cols, m.Rows) // a size that does not fit changes nothing
+		}
+	}()
+	defer func() {
+		cancel()
+		close(sizes)
+		<-resized
+	}()
 	for {
 		_ = v.conn.SetReadDeadline(time.Time{})
 		line, err := v.lines.ReadSlice('\n')
@@ -92,17 +158,25 @@ func (v *visit) obey(j Joined, readOnly bool) {
 			return
 		}
 		m, err := parseMessage(line)
-		switch {
-		case err != nil || readOnly:
-			return
-		case m.Op == opType:
-			err = j.Type(m.Data)
-		case m.Op == opResize:
-			_ = j.Resize(context.Background(), m.Cols, m.Rows) // a size that does not fit changes nothing
-		default:
+		if err != nil || readOnly {
 			return
 		}
-		if err != nil {
+		v.server.heard(v)
+		switch m.Op {
+		case opType:
+			// What a program does not take is lost, as at any terminal.
+			if err := j.Type(m.Data); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return
+			}
+		case opResize:
+			// Programs draw anew for each size, so that takes its time: of many sizes
+			// only the last counts.
+			select {
+			case <-sizes:
+			default:
+			}
+			sizes <- m
+		default:
 			return
 		}
 	}
@@ -115,24 +189,36 @@ func (c *Client) Attach(session string, readOnly bool) (*Attached, error) {
 		return nil, err
 	}
 	_ = c.conn.SetDeadline(time.Time{})
-	return &Attached{c}, nil
+	return &Attached{c: c}, nil
 }
 
-// Attached is a client in a session. Next may be called beside the others, which
-// may not be called beside each other.
-type Attached struct{ c *Client }
+// Attached is a client in a session. It is safe for concurrent use, but for Next,
+// which may be called beside the others only.
+type Attached struct {
+	c      *Client
+	typing sync.Mutex
+}
 
-// Next gives more of what the terminal shows. Its error says that it is over.
-func (a *Attached) Next() ([]byte, error) {
+// Next gives more of what the terminal shows; anew says that something before it
+// was missed, so that what stands on the screen is not what stood there. Its
+// error says that it is over: [ErrOver] if the session has ended.
+func (a *Attached) Next() (p []byte, anew bool, err error) {
 	r, err := a.c.reply()
-	return r.Part, err
+	if errors.Is(err, errEnded) {
+		err = errCut
+	}
+	return r.Part, r.Anew, err
 }
+
+var errCut = errors.New("the runtime has ended, or took this visitor for one that does not read")
 
 // maxTyped is how much one message types.
 const maxTyped = 16 << 10
 
 // Type types.
 func (a *Attached) Type(p []byte) error {
+	a.typing.Lock()
+	defer a.typing.Unlock()
 	for len(p) > 0 {
 		n := min(len(p), maxTyped)
 		if err := a.tell(message{Op: opType, Data: p[:n]}); err != nil {
@@ -145,5 +231,7 @@ func (a *Attached) Type(p []byte) error {
 
 // Resize gives the session's terminal a size.
 func (a *Attached) Resize(cols, rows int) error {
+	a.typing.Lock()
+	defer a.typing.Unlock()
 	return a.tell(message{Op: opResize, Cols: cols, Rows: rows})
 }

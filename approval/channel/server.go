@@ -348,6 +348,14 @@ func (s *Server) count(n int) {
 	s.mu.Unlock()
 }
 
+// heard notes that v said something; closed says that nothing is done any more.
+func (s *Server) heard(v *visit) (closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.since = time.Now()
+	return s.closed
+}
+
 func (s *Server) leave(v *visit) {
 	v.conn.Close()
 	s.mu.Lock()

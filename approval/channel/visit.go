@@ -44,11 +44,7 @@ func (v *visit) serve() {
 		if err != nil {
 			return
 		}
-		v.server.mu.Lock()
-		v.since = time.Now()
-		closed := v.server.closed
-		v.server.mu.Unlock()
-		if closed {
+		if v.server.heard(v) {
 			return
 		}
 		if v.handle(line) != nil {

@@ -15,8 +15,10 @@ import (
 
 // The protocol: lines of JSON, one object each. The server speaks first, with a
 // [greeting]; then every line of the client is a [message] and gets one [reply],
-// but for show, whose reply comes in parts, and watch, after which the server
-// sends a line whenever something changed and the client nothing more.
+// but for show, whose reply comes in parts; watch, after which the server sends a
+// line whenever something changed and the client nothing more; and attach, after
+// which the server sends what a terminal shows, and the client types and resizes
+// without a reply.
 const version = 1
 
 // Limits.
@@ -102,6 +104,7 @@ type reply struct {
 	Waiting []Waiting `json:"waiting,omitempty"`
 	Part    []byte    `json:"part,omitempty"`
 	More    bool      `json:"more,omitempty"`
+	Anew    bool      `json:"anew,omitempty"` // of attach: something before this part was missed
 }
 
 // failure is a refusal, with a code that the client's Go error is made from.
@@ -130,6 +133,7 @@ var (
 	ErrRefused   = errors.New("the runtime refuses this process")
 	ErrNoSuch    = errors.New("no call waits under this ticket")
 	ErrNoSession = errors.New("no session of this name can be joined")
+	ErrOver      = errors.New("the session has ended")
 	ErrChanged   = errors.New("the call is not the one that was shown")
 	errBad       = errors.New("the runtime does not understand the message")
 )
@@ -139,7 +143,7 @@ var codes = []struct {
 	code string
 	err  error
 }{
-	{"refused", ErrRefused}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad}, {"no_session", ErrNoSession},
+	{"refused", ErrRefused}, {"no_such", ErrNoSuch}, {"changed", ErrChanged}, {"bad", errBad}, {"no_session", ErrNoSession}, {"over", ErrOver},
 	{"answered", approval.ErrAnswered}, {"expired", approval.ErrExpired}, {"not_offered", approval.ErrNotOffered},
 }
 

@@ -107,7 +107,7 @@ func TestParseMessage(t *testing.T) {
 
 // bare is a server without a socket.
 func bare() *Server {
-	s := &Server{o: Options{Sessions: NoSessions{}}, waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
+	s := &Server{o: Options{Sessions: NoSessions{}, Join: newRoom().join}, waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
 	r := sample()
 	r.Expires = time.Time{} // never
 	s.Offer(r, func(approval.Decision) error { return nil })
@@ -145,6 +145,10 @@ func FuzzVisit(f *testing.F) {
 	f.Add([]byte("{\"v\":1,\"op\":\"show\",\"ticket\":\"t1\"}\n{\"v\":1,\"op\":\"watch\"}\nx"))
 	f.Add([]byte("{\"v\":1,\"op\":\"answer\",\"ticket\":\"t1\",\"verdict\":\"allow\",\"binding\":\"sha256:b\"}\n{\"v\":1,\"op\":\"answer\"}\n"))
 	f.Add([]byte("\n\n{}\n"))
+	f.Add([]byte("{\"v\":1,\"op\":\"attach\",\"session\":\"s\"}\n{\"v\":1,\"op\":\"resize\",\"cols\":80,\"rows\":-1}\n{\"v\":1,\"op\":\"type\",\"data\":\"bHMK\"}\n"))
+	f.Add([]byte("{\"v\":1,\"op\":\"attach\",\"session\":\"s\",\"read_only\":true}\n{\"v\":1,\"op\":\"type\",\"data\":\"bHMK\"}\n"))
+	f.Add([]byte("{\"v\":1,\"op\":\"attach\",\"session\":\"none\"}\n{\"v\":1,\"op\":\"type\",\"data\":\"not base64\"}\n"))
+	f.Add([]byte("{\"v\":1,\"op\":\"type\",\"data\":\"bHMK\"}\n{\"v\":1,\"op\":\"resize\",\"cols\":80,\"rows\":24}\n"))
 	f.Add(bytes.Repeat([]byte("x"), maxMessage+10))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s := bare()
@@ -181,6 +185,7 @@ func FuzzClient(f *testing.F) {
 	f.Add([]byte(hello + `{"ok":true,"waiting":[{"ticket":"t","summary":"a\u001b[31m"}]}` + "\n" + `{"ok":true,"part":"e30=","more":true}` + "\n" + `{"ok":true}` + "\n"))
 	f.Add([]byte(hello + `{"ok":false,"error":{"code":"expired","text":"x"}}` + "\n{}\n"))
 	f.Add([]byte(`{"wasmtools":"approvals","v":1,"error":{"code":"refused","text":"no"}}` + "\n"))
+	f.Add([]byte(hello + strings.Repeat("{\"ok\":true}\n", 4) + `{"ok":true,"part":"G1szMW0=","anew":true}` + "\n" + `{"ok":false,"error":{"code":"over","text":"x"}}` + "\n"))
 	f.Add([]byte(hello + `{"ok":true,"part":"eyJlbnYiOlt7Im5hbWUiOnsiYmFzZTY0IjoiLyJ9fV19"}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		here, there := net.Pipe()
@@ -202,5 +207,15 @@ func FuzzClient(f *testing.F) {
 		}
 		_, _ = c.Show("t")
 		_ = c.Answer(Reply{Ticket: "t"})
+		if a, err := c.Attach("s", false); err == nil {
+			for range bytes.Count(in, []byte("\n")) {
+				if _, _, err = a.Next(); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				t.Fatal("more parts arrive than were sent")
+			}
+		}
 	})
 }
