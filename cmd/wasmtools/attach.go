@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/wasmtools/wasmtools/approval/channel"
+	"github.com/wasmtools/wasmtools/internal/tame"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -24,7 +30,10 @@ func newAttach() *cobra.Command {
 		Long: `Take part in a session of terminal_session that a model opened: see its terminal,
 and type into it, a password for instance. What you type runs without a question,
 is counted in the record as yours, and shown to the model as far as the programs
-show it. Ctrl-] leaves; the session goes on.`,
+show it. Ctrl-] leaves; the session goes on.
+
+What the session's programs print draws on your terminal and does nothing else:
+titles, links, the clipboard, the mouse and questions to the terminal are left out.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := humanHere(c.Context()); err != nil {
@@ -39,7 +48,7 @@ show it. Ctrl-] leaves; the session goes on.`,
 				return err
 			}
 			defer leave()
-			return takePart(c, in, joined, readOnly)
+			return takePart(c, in, joined, leave, readOnly)
 		},
 	}
 	c.Flags().BoolVar(&readOnly, "read-only", false, "only look")
@@ -74,54 +83,108 @@ func findSession(c *cobra.Command, session string, readOnly bool) (*channel.Atta
 	return nil, nil, fmt.Errorf("%s: %w", tool.QuotePath(session), err)
 }
 
-// takePart connects the terminal to a session until one of them ends.
-func takePart(c *cobra.Command, in *os.File, joined *channel.Attached, readOnly bool) error {
+// takePart connects the terminal to a session until one of them ends, and leaves
+// it as it was.
+func takePart(c *cobra.Command, in *os.File, joined *channel.Attached, leave func(), readOnly bool) error {
+	// These would end the program with the terminal still raw.
+	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
 	fd := int(in.Fd())
 	notice(c)("ctrl-] leaves")
 	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		_ = term.Restore(fd, before)
-		fmt.Fprintln(c.ErrOrStderr())
-	}()
-	done := make(chan error, 2)
+	ends, shown := make(chan error, 2), make(chan struct{})
+	var screen tame.Filter
 	go func() {
-		for {
-			p, err := joined.Next()
-			if err == nil {
-				_, err = c.OutOrStdout().Write(p)
-			}
-			if err != nil {
-				done <- nil // the session, or its runtime, has ended
-				return
-			}
-		}
+		defer close(shown)
+		ends <- guarded(func() error { return showScreen(c.OutOrStdout(), &screen, joined) })
 	}()
 	go func() {
-		var cols, rows int
-		buf := make([]byte, 4096)
-		for {
-			if w, h, err := term.GetSize(fd); err == nil && !readOnly && (w != cols || h != rows) {
-				cols, rows = w, h
-				_ = joined.Resize(cols, rows) // the session shows itself if it is gone
-			}
-			n, err := in.Read(buf)
-			typed, _, leaves := bytes.Cut(buf[:n], []byte{detachKey})
-			if len(typed) > 0 && !readOnly && err == nil {
-				err = joined.Type(typed)
-			}
-			if leaves || err != nil {
-				done <- nil
-				return
-			}
-		}
+		ends <- guarded(func() error { return typeKeys(in, fd, joined, readOnly) })
 	}()
 	select {
-	case err := <-done:
-		return err
-	case <-c.Context().Done():
-		return c.Context().Err()
+	case err = <-ends:
+	case <-ctx.Done():
+		err = exitCode(exitInterrupted)
+	}
+	_ = term.Restore(fd, before)
+	leave()
+	select {
+	case <-shown: // nobody else writes to the terminal any more
+		_, _ = c.OutOrStdout().Write(screen.Reset())
+		fmt.Fprintln(c.ErrOrStderr())
+	case <-time.After(time.Second): // it takes nothing
+	}
+	switch {
+	case err == nil:
+		notice(c)("you have left; the session goes on")
+	case errors.Is(err, channel.ErrOver):
+		notice(c)("the session has ended")
+		err = nil
+	}
+	return err
+}
+
+// guarded turns a panic into an error: it must not end the program with the
+// terminal still raw.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("attach panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return do()
+}
+
+// showScreen shows what the session's terminal shows, as far as it only draws,
+// until the session or its runtime ends.
+func showScreen(w io.Writer, screen *tame.Filter, joined *channel.Attached) error {
+	var out []byte
+	for {
+		p, anew, err := joined.Next()
+		if err != nil {
+			return err
+		}
+		out = out[:0]
+		if anew {
+			out = append(append(out, screen.Reset()...), "\r\n[some output was skipped]\r\n"...)
+		}
+		if out = screen.Next(out, p); len(out) == 0 {
+			continue
+		}
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+}
+
+// typeKeys types what comes from the terminal, until the detach key or the
+// terminal's end, and gives the session its size.
+func typeKeys(in io.Reader, fd int, joined *channel.Attached, readOnly bool) error {
+	if !readOnly {
+		changes, stop := sizeChanges()
+		defer stop()
+		go func() {
+			var cols, rows int
+			for ok := true; ok; _, ok = <-changes {
+				if w, h, err := term.GetSize(fd); err == nil && (w != cols || h != rows) {
+					cols, rows = w, h
+					_ = joined.Resize(cols, rows) // a session that is gone shows itself otherwise
+				}
+			}
+		}()
+	}
+	buf := make([]byte, 4096)
+	for {
+		n, err := in.Read(buf)
+		typed, _, leaves := bytes.Cut(buf[:n], []byte{detachKey})
+		if len(typed) > 0 && !readOnly {
+			readOnly = joined.Type(typed) != nil // then it is over, and showScreen knows why
+		}
+		if leaves || err != nil {
+			return nil
+		}
 	}
 }
