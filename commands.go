@@ -100,14 +100,15 @@ var keepsakes = []string{
 // surveyFor bounds how long a command waits for the lists.
 const surveyFor = 15 * time.Second
 
-// lists gives what no program may see, and what none may write. A tree in which
-// not all secrets can be found is hidden as a whole: nothing runs there then.
-func (c *commands) lists() (hide, protect []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), surveyFor)
+// lists gives what no program may see, and what none may write. Nothing runs in a
+// tree in which not all secrets can be found.
+func (c *commands) lists(ctx context.Context) (hide, protect []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyFor)
 	defer cancel()
-	hide, protect, err := c.space.files.Present(ctx)
+	hide, protect, err = c.space.files.Present(ctx)
 	if err != nil {
-		return []string{c.space.files.RealPath()}, nil
+		return nil, nil, tool.Errorf(tool.NotAvailable, "nothing was run: not all secrets of the workspace can be found, so that they cannot be hidden").
+			WithNext("tell the user to take a smaller directory for the workspace, or to move .env files and keys out of it and use the profile none").Because(err)
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, name := range keepsakes {
@@ -116,7 +117,7 @@ func (c *commands) lists() (hide, protect []string) {
 			}
 		}
 	}
-	return hide, protect
+	return hide, protect, nil
 }
 
 func exists(p string) bool {

@@ -80,7 +80,7 @@ type Options struct {
 	NoNetwork bool
 	// Lists gives what no program may see, and what none may write although it
 	// lies in the workspace; absolute paths. It is asked before every command.
-	Lists func() (hide, protect []string)
+	Lists func(context.Context) (hide, protect []string, err error)
 	// Private are directories that no profile but none ever shows: state, cache,
 	// keys, the private socket. What a manager needs of State it shows itself.
 	Private []string
@@ -134,7 +134,7 @@ func Open(o Options) (*Manager, error) {
 		o.Profile = proctree.WorkspaceWrite
 	}
 	if o.Lists == nil {
-		o.Lists = func() (hide, protect []string) { return nil, nil }
+		o.Lists = func(context.Context) (hide, protect []string, err error) { return nil, nil, nil }
 	}
 	if o.Path == nil {
 		o.Path = filepath.SplitList(lookup(o.Environ, "PATH"))
@@ -390,12 +390,15 @@ func (m *Manager) permits(name string) error {
 }
 
 // profile makes a profile of its name, as it is now.
-func (m *Manager) profile(name string) (proctree.Profile, error) {
+func (m *Manager) profile(ctx context.Context, name string) (proctree.Profile, error) {
 	p := proctree.Profile{Name: name}
 	if err := m.permits(name); err != nil || name == proctree.None {
 		return p, err
 	}
-	hide, protect := m.o.Lists()
+	hide, protect, err := m.o.Lists(ctx)
+	if err != nil {
+		return p, err
+	}
 	if name == proctree.ReadOnly {
 		p.Read = []string{m.o.Root}
 	} else {
@@ -437,7 +440,7 @@ func (m *Manager) Leaders() []Leader {
 
 // Probe says what would hold for a program under the profile.
 func (m *Manager) Probe(ctx context.Context, name string) (proctree.Active, error) {
-	p, err := m.profile(name)
+	p, err := m.profile(ctx, name)
 	if err != nil {
 		return proctree.Active{}, err
 	}

@@ -27,7 +27,9 @@ func TestProfiles(t *testing.T) {
 			}
 			m := open(t, terminal.Options{
 				Root: root, State: state, AllowUnsandboxed: true, Profile: profile, Private: []string{state},
-				Lists: func() (hide, protect []string) { return []string{root + "/.env"}, []string{root + "/config"} },
+				Lists: func(context.Context) (hide, protect []string, err error) {
+					return []string{root + "/.env"}, []string{root + "/config"}, nil
+				},
 			})
 			free := profile == proctree.None
 			id := session(t, m, terminal.OpenRequest{})

@@ -146,13 +146,8 @@ func (m *Manager) Run(ctx context.Context, r RunRequest, fb Feedback) (Result, e
 		return Result{}, tool.Errorf(tool.NotAvailable, "%s runs in this session, which has no marks to tell a command's end", tool.QuotePath(u.text)).
 			WithNext("type with op send, and use op wait with until idle:<ms> or regex:<re2>")
 	}
-	hide, protect := m.o.Lists()
-	rctx, cancel := context.WithTimeout(ctx, startTime)
-	err = u.proc.Refresh(rctx, hide, protect)
-	cancel()
-	if err != nil && !u.over() {
-		return Result{}, tool.Errorf(tool.NotAvailable, "what the sandbox hides could not be renewed, so nothing was run").
-			WithNext("close the session and open another one").Because(err)
+	if err := u.refresh(ctx); err != nil {
+		return Result{}, err
 	}
 	c := newCommand(r.Command)
 	w := waiting{u: u, c: c, until: r.Until, yield: clampYield(r.Yield), early: true, fb: fb}
@@ -190,6 +185,24 @@ func (m *Manager) Run(ctx context.Context, r RunRequest, fb Feedback) (Result, e
 	u.saw(res.Cursor)
 	w.reasons(&res, reason)
 	return res, nil
+}
+
+// refresh hides from u's programs what has come to be hidden since they began.
+func (u *unit) refresh(ctx context.Context) error {
+	if u.profile == proctree.None {
+		return nil
+	}
+	hide, protect, err := u.m.o.Lists(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if err := u.proc.Refresh(ctx, hide, protect); err != nil && !u.over() {
+		return tool.Errorf(tool.NotAvailable, "what the sandbox hides could not be renewed, so nothing was run").
+			WithNext("close the session and open another one").Because(err)
+	}
+	return nil
 }
 
 // begin hands c to the shell, or tells why it cannot.

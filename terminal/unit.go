@@ -135,7 +135,7 @@ func (u *unit) current() *command {
 
 // launch starts u's process and what goes with it.
 func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
-	p, err := u.m.profile(u.profile)
+	p, err := u.m.profile(ctx, u.profile)
 	if err != nil {
 		return err
 	}
