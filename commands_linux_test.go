@@ -146,3 +146,33 @@ func TestTerminalByRule(t *testing.T) {
 		wantCode(t, terminalCall(t, turn, args), "")
 	}
 }
+
+// TestSecretsThatCannotBeFound: in a tree too deep to be looked at whole nothing
+// runs, rather than beside secrets that nobody hid. Control: a directory less, and
+// it does.
+func TestSecretsThatCannotBeFound(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, strings.Repeat("d/", 256))
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rules := &policy.Policy{Rules: []policy.Rule{{Name: "echo", Decision: policy.Allow, Commands: [][]string{{"echo"}}}}}
+	args := map[string]any{"op": "exec", "command": "echo it ran"}
+	for _, c := range []struct {
+		change func(string) error
+		want   tool.Code
+	}{
+		{func(string) error { return nil }, ""},
+		{func(p string) error { return os.Mkdir(filepath.Join(p, "d"), 0o755) }, tool.NotAvailable},
+	} {
+		if err := c.change(deep); err != nil {
+			t.Fatal(err)
+		}
+		_, turn := terminalAt(t, dir, rules)
+		o := terminalCall(t, turn, args)
+		wantCode(t, o, c.want)
+		if text := o.Result.PlainText(); strings.Contains(text, "it ran") != (c.want == "") {
+			t.Error(text)
+		}
+	}
+}
