@@ -106,7 +106,9 @@ func cases(t *testing.T) (l []json.RawMessage) {
 
 // measuresMemory tells the cases that look at the memory of this process, which
 // is that of all that runs at the same time.
-func measuresMemory(raw json.RawMessage) bool { return bytes.Contains(raw, []byte("max_rss_growth_mb")) }
+func measuresMemory(raw json.RawMessage) bool {
+	return bytes.Contains(raw, []byte("max_rss_growth_mb"))
+}
 
 // TestCases runs the cases under the default profile and without any.
 func TestCases(t *testing.T) {

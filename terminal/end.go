@@ -65,10 +65,17 @@ func (u *unit) supervise() {
 func (u *unit) endRest() proctree.Killed {
 	moment := time.NewTimer(2 * time.Millisecond)
 	defer moment.Stop()
-	select {
-	case <-u.proc.Gone():
-		return proctree.Killed{} // as nearly always
-	case <-moment.C:
+	for range 100 {
+		select {
+		case <-u.proc.Gone():
+			return proctree.Killed{} // as nearly always
+		case <-moment.C:
+		}
+		members, _ := u.proc.Members()
+		if slices.ContainsFunc(members, func(m proctree.Member) bool { return m.State != 'Z' }) {
+			break
+		}
+		moment.Reset(10 * time.Millisecond) // nobody is left, and who says so has not got a processor yet
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -100,11 +107,14 @@ func (u *unit) drain() {
 		if last.Before(begin) {
 			last = begin
 		}
-		silent := time.Since(last)
-		if silent >= quiet {
-			return
+		wait := quiet - time.Since(last)
+		if wait <= 0 {
+			if !u.behind() {
+				return
+			}
+			wait = quiet / 10 // it is there, and was not looked at yet
 		}
-		t := time.NewTimer(quiet - silent)
+		t := time.NewTimer(wait)
 		select {
 		case <-ended:
 			t.Stop()
@@ -119,8 +129,13 @@ func (u *unit) drain() {
 
 // end ends u, and returns when nothing of it is left.
 func (u *unit) end() {
+	u.endWithin(killGrace)
+}
+
+// endWithin is end with another time for programs to end themselves.
+func (u *unit) endWithin(grace time.Duration) {
 	if !u.over() {
-		u.kill()
+		u.kill(grace)
 	}
 	<-u.done
 }
@@ -130,17 +145,17 @@ func (u *unit) expire() {
 	u.mu.Lock()
 	u.timedOut = true
 	u.mu.Unlock()
-	u.kill()
+	u.kill(killGrace)
 }
 
 // kill ends all of u's programs. What cannot be ended is left to the helper, which
 // goes on trying.
-func (u *unit) kill() {
+func (u *unit) kill(grace time.Duration) {
 	u.ending.Lock()
 	defer u.ending.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), killGrace+2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), grace+2*time.Second)
 	defer cancel()
-	killed, err := u.proc.Kill(ctx, proctree.KillOptions{Grace: killGrace})
+	killed, err := u.proc.Kill(ctx, proctree.KillOptions{Grace: grace})
 	u.mu.Lock()
 	if killed.Asked > 0 {
 		u.killed = killed
@@ -150,6 +165,15 @@ func (u *unit) kill() {
 		u.proc.Close()
 	}
 }
+
+// Times of interrupt. A shell that does not come back for so long, counted from the
+// beginning, ignores the signal and is ended itself, all within three seconds.
+const (
+	interruptFirst = 200 * time.Millisecond
+	interruptNext  = 100 * time.Millisecond
+	interruptMost  = 1800 * time.Millisecond
+	interruptGrace = 700 * time.Millisecond
+)
 
 // interrupt ends a command of a session and leaves the shell, if it can.
 func (u *unit) interrupt(c *command) {
@@ -175,24 +199,22 @@ func (u *unit) interrupt(c *command) {
 			return false
 		}
 	}
+	begin := time.Now()
 	// As ctrl-C it makes the shell drop what stands behind the command, too.
 	_ = u.proc.Signal(proctree.Foreground, syscall.SIGINT)
-	if wait(200 * time.Millisecond) {
+	if wait(interruptFirst) {
 		u.endNew(ctx, c)
 		return
 	}
 	u.endNew(ctx, c)
-	if wait(100 * time.Millisecond) {
-		return
-	}
-	for range 3 {
-		_ = u.proc.Signal(proctree.Foreground, syscall.SIGINT)
-		u.endNew(ctx, c)
-		if wait(100 * time.Millisecond) {
+	for !wait(interruptNext) {
+		if time.Since(begin) >= interruptMost {
+			u.endWithin(interruptGrace)
 			return
 		}
+		_ = u.proc.Signal(proctree.Foreground, syscall.SIGINT)
+		u.endNew(ctx, c)
 	}
-	u.end()
 }
 
 // endNew ends what was not there when the command began.

@@ -79,12 +79,50 @@ type tap struct {
 	out    func(p []byte)
 }
 
-// steady waits for the prompt that follows a command's end at once: what is typed
-// before it would seem to have been typed into the command.
-func (u *unit) steady(ctx context.Context) {
-	_ = u.await(ctx, time.Second, func() bool {
-		return u.prompt || !u.session || !u.marks || u.cmd != nil && !u.cmd.over
-	})
+// Times to a prompt. It follows a command's end at once, if nothing of it hangs; on
+// a busy machine the shell may wait for a processor in between.
+const (
+	promptTime = 2 * time.Second  // while another program is in the foreground
+	promptMost = 10 * time.Second // while the shell runs
+	promptLook = 30 * time.Millisecond
+)
+
+// steady waits for the prompt that follows a command's end: what is typed before
+// it would seem to have been typed into the command. It returns false if no
+// prompt was told of: somebody else is in the foreground, or the shell waits for
+// its input although it said nothing, as one does whose prompts are redirected.
+func (u *unit) steady(ctx context.Context) bool {
+	if !u.session {
+		return true
+	}
+	begin, silent := time.Now(), 0
+	for {
+		ch := u.changes()
+		u.mu.Lock()
+		there := u.prompt || !u.marks || u.isOver || u.cmd != nil && !u.cmd.over && (u.cmd.began || u.cmd.sent)
+		u.mu.Unlock()
+		if there {
+			return true
+		}
+		t := time.NewTimer(promptLook)
+		select {
+		case <-ch:
+			t.Stop()
+			continue
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		case <-t.C:
+		}
+		l := u.look()
+		if silent++; !l.waits() {
+			silent = 0
+		}
+		since := time.Since(begin)
+		if silent == 4 || since > promptMost || since > promptTime && !l.shell {
+			return false
+		}
+	}
 }
 
 // typedBy notes that somebody types. At the prompt a line is a command, of which

@@ -20,7 +20,16 @@ type look struct {
 	reading bool // one of them is blocked reading the terminal
 	polling bool // one of them waits for events of which the terminal may be one
 	shell   bool // the foreground group is the session's own shell
+	alive   bool // one of them has not ended
+	running bool // one of them runs, or would if there were a processor for it
+	behind  bool // what they have printed is not all in the log yet
 }
+
+// calm: everybody waits for something, and all that was printed is there.
+func (l *look) calm() bool { return (l.alive || !tellsRunning) && !l.running && !l.behind }
+
+// waits: the session's shell waits for its input.
+func (l *look) waits() bool { return l.shell && (l.reading || l.polling) && l.calm() }
 
 // Program is what is in the foreground of a unit.
 type Program struct {
@@ -93,8 +102,11 @@ func (u *unit) look() look {
 		switch m.State {
 		case 'T', 't':
 			stopped++
+			l.alive = true
 		case 'Z', 'X':
 		default:
+			l.alive = true
+			l.running = l.running || tellsRunning && (m.State == 'R' || m.State == 'D')
 			if u.tty {
 				reading, polling := blocked(m.Pid)
 				l.reading = l.reading || reading
@@ -103,5 +115,9 @@ func (u *unit) look() look {
 		}
 	}
 	l.stopped = l.members > 0 && stopped == l.members
+	l.behind = u.behind()
 	return l
 }
+
+// behind tells whether u has printed what is not in the log yet.
+func (u *unit) behind() bool { return u.out.behind() || u.errs != nil && u.errs.behind() }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,3 +54,14 @@ func tryLock(f *os.File) bool {
 
 // The processes of a server that is gone cannot be told from others here.
 func endLeft(map[string]entry, map[string]bool) {}
+
+func readLocked(f *os.File, mu *sync.Mutex, p []byte) (n int, err error) {
+	n, err = f.Read(p)
+	mu.Lock()
+	return n, err
+}
+
+// What waits to be read is not asked for here.
+func readable(*os.File) bool { return false }
+
+const tellsRunning = false

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,6 +50,51 @@ func setUp(master *os.File) {
 func discard(master *os.File) {
 	_ = control(master, func(fd int) { _ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCOFLUSH) })
 }
+
+// readLocked reads once, and returns with mu held. It is taken before the read, so
+// that what was read is nowhere in between.
+func readLocked(f *os.File, mu *sync.Mutex, p []byte) (n int, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		mu.Lock()
+		return 0, err
+	}
+	held := false
+	closed := c.Read(func(fd uintptr) bool {
+		mu.Lock()
+		for {
+			if n, err = unix.Read(int(fd), p); err != unix.EINTR {
+				break
+			}
+		}
+		if err == unix.EAGAIN {
+			mu.Unlock()
+			return false
+		}
+		held = true
+		return true
+	})
+	if !held {
+		mu.Lock()
+		return 0, closed
+	}
+	return n, err
+}
+
+// readable tells whether there is something to read. For a terminal the kernel
+// first delivers what it holds back.
+func readable(f *os.File) bool {
+	yes := false
+	_ = control(f, func(fd int) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(p, 0)
+		yes = err == nil && n > 0 && p[0].Revents&unix.POLLIN != 0
+	})
+	return yes
+}
+
+// tellsRunning: the state of a process says whether it runs or waits.
+const tellsRunning = true
 
 // maxThreads bounds the threads of a program that are looked at.
 const maxThreads = 256

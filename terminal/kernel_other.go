@@ -2,7 +2,10 @@
 
 package terminal
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 // Package proctree starts nothing on these systems, so nobody asks.
 
@@ -25,3 +28,13 @@ func bootID() string { return "" }
 func tryLock(*os.File) bool { return true }
 
 func endLeft(map[string]entry, map[string]bool) {}
+
+func readLocked(f *os.File, mu *sync.Mutex, p []byte) (n int, err error) {
+	n, err = f.Read(p)
+	mu.Lock()
+	return n, err
+}
+
+func readable(*os.File) bool { return false }
+
+const tellsRunning = false

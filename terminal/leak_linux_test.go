@@ -159,7 +159,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if now := settled(warm); !now.within(warm) {
 		t.Errorf("after %d sessions: %+v; before there were %+v", sessions, now, warm)
 	}
-	id := session(t, m, terminal.OpenRequest{})
+	id := session(t, m, terminal.OpenRequest{Profile: profiles[len(profiles)-1]})
 	run(t, m, id, clingers(marker))
 	if err := m.Shutdown(); err != nil {
 		t.Fatalf("Shutdown() = %v", err)

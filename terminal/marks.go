@@ -77,7 +77,7 @@ func (u *unit) gotOSC(osc []byte) {
 		u.out.muted = false
 		u.out.separate()
 		u.out.sniff = sniffer{}
-		c.began, c.from = true, u.out.log.Size()
+		c.began, c.beganAt, c.from = true, time.Now(), u.out.log.Size()
 		u.event(Event{Kind: Began, Command: clip(c.text)})
 		if c.file != "" {
 			os.Remove(c.file)
@@ -107,11 +107,23 @@ func (u *unit) gotOSC(osc []byte) {
 }
 
 // takeTime is how long after a prompt a shell that was told a command may begin
-// with it; what it was told stands in its input already.
-const takeTime = 500 * time.Millisecond
+// with it; what it was told stands in its input already. A shell that runs, or
+// waits for a processor, has longer.
+const (
+	takeTime = 500 * time.Millisecond
+	takeMost = 20 * time.Second
+)
 
 // refused ends a command that the shell did not take.
 func (u *unit) refused(c *command) {
+	l := u.look()
+	u.mu.Lock()
+	again := !c.began && !c.over && !u.isOver && !l.waits() && time.Since(c.started) < takeMost
+	u.mu.Unlock()
+	if again {
+		time.AfterFunc(takeTime/5, func() { u.refused(c) })
+		return
+	}
 	u.out.mu.Lock()
 	defer u.out.mu.Unlock()
 	u.mu.Lock()

@@ -281,9 +281,12 @@ func (u *unit) stateOf(l look, c *command, v view) (State, string) {
 	case u.session && l.shell && !c.began && !c.sent:
 		return Running, "" // the shell is about to begin
 	}
+	if l.behind {
+		return Running, "" // what it asks for may not be there yet
+	}
 	silent := time.Since(v.last)
 	switch {
-	case l.canonical && !l.echo && (!l.shell || l.reading):
+	case l.canonical && !l.echo && (l.reading || !l.shell && (l.polling || silent >= secretSilence && !l.running)):
 		return WaitingForSecret, "the program asks for a secret; send it with secret_ref"
 	case l.reading && silent >= readingSilence:
 		return WaitingForInput, ""
@@ -294,9 +297,13 @@ func (u *unit) stateOf(l look, c *command, v view) (State, string) {
 }
 
 const (
-	// A read that is blocked is certain; the moment is for what was printed before.
+	// A read that is blocked is certain; the moment is for what was typed before,
+	// which the kernel may not have handed over yet.
 	readingSilence = 30 * time.Millisecond
 	pollingSilence = 300 * time.Millisecond
+	// Of a program with another user's rights, as sudo is, nobody may see in what
+	// call it waits. That it shows nothing of what is typed says enough.
+	secretSilence = 200 * time.Millisecond
 )
 
 // denial guesses whether the sandbox is why a command failed.

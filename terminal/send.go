@@ -111,6 +111,18 @@ func (m *Manager) Send(ctx context.Context, r SendRequest, fb Feedback) (Result,
 
 // settle waits for the answer to input: for its beginning, and then for silence.
 func (u *unit) settle(ctx context.Context, c *command, most time.Duration) {
+	u.quiet(ctx, c, sendFirst, sendIdle, most)
+}
+
+// calmEvery is the time between looks at whether programs still run.
+const calmEvery = 20 * time.Millisecond
+
+// quiet waits until nothing is printed any more: first for the beginning of
+// something, then for the silence of idle behind it, at most for another time,
+// and not beyond the end of c. A program that runs, or waits for a processor, has
+// not said all that it has to say, however long it has been silent; so much is
+// seen twice, since there are moments between two programs.
+func (u *unit) quiet(ctx context.Context, c *command, first, idle, most time.Duration) {
 	ended := make(<-chan struct{})
 	if c != nil {
 		u.mu.Lock()
@@ -121,31 +133,36 @@ func (u *unit) settle(ctx context.Context, c *command, most time.Duration) {
 	}
 	stop := time.NewTimer(most)
 	defer stop.Stop()
-	begin := time.Now()
-	for !u.over() {
+	begin, calm := time.Now(), 0
+	for {
 		last := u.out.view().last
-		wait := sendFirst - time.Since(begin)
+		wait := first - time.Since(begin)
 		if last.After(begin) {
-			wait = sendIdle - time.Since(last)
+			wait = idle - time.Since(last)
 		}
-		if wait <= 0 {
-			return
+		if wait > 0 {
+			calm = 0
+		} else {
+			l := u.look()
+			if calm++; !l.calm() {
+				calm = 0
+			}
+			if calm == 2 || u.over() {
+				return
+			}
+			wait = calmEvery
 		}
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
+			continue
 		case <-ended:
-			t.Stop()
-			return
 		case <-u.done:
 		case <-ctx.Done():
-			t.Stop()
-			return
 		case <-stop.C:
-			t.Stop()
-			return
 		}
 		t.Stop()
+		return
 	}
 }
 

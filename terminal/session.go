@@ -91,7 +91,7 @@ func (m *Manager) Open(ctx context.Context, r OpenRequest, fb Feedback) (Result,
 		}
 		u.shell.started()
 	} else {
-		u.quiet(ctx, 200*time.Millisecond, 2*time.Second)
+		u.quiet(ctx, nil, 200*time.Millisecond, 200*time.Millisecond, 2*time.Second)
 	}
 	u.mu.Lock()
 	u.ready = true
@@ -227,8 +227,7 @@ func (u *unit) begin(ctx context.Context, c *command, r RunRequest) (busy *Resul
 		u.mu.Unlock()
 		return nil, err
 	}
-	// The prompt follows the last command's end at once, if nothing of it hangs.
-	if u.await(ctx, 2*time.Second, func() bool { return u.prompt }) != nil {
+	if !u.steady(ctx) {
 		if ctx.Err() != nil {
 			return undo(ctx.Err())
 		}
@@ -337,35 +336,6 @@ func (u *unit) await(ctx context.Context, most time.Duration, cond func() bool) 
 		case <-t.C:
 			return fmt.Errorf("it took longer than %s", most)
 		}
-	}
-}
-
-// quiet waits until nothing was printed for a time, at most for another one.
-func (u *unit) quiet(ctx context.Context, silence, most time.Duration) {
-	stop := time.NewTimer(most)
-	defer stop.Stop()
-	begin := time.Now()
-	for !u.over() {
-		last := u.out.view().last
-		if last.Before(begin) {
-			last = begin
-		}
-		left := silence - time.Since(last)
-		if left <= 0 {
-			return
-		}
-		t := time.NewTimer(left)
-		select {
-		case <-t.C:
-		case <-u.done:
-		case <-ctx.Done():
-			t.Stop()
-			return
-		case <-stop.C:
-			t.Stop()
-			return
-		}
-		t.Stop()
 	}
 }
 

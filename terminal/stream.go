@@ -33,6 +33,7 @@ type stream struct {
 	last   time.Time
 	bytes  int64 // of text, for a stream that goes into another
 	sniff  sniffer
+	in     *intake
 
 	// With mu held:
 	mark    func(osc []byte)      // an OSC string came; the line before it is flushed if it is ours
@@ -48,55 +49,92 @@ func newStream(log *output.Log) *stream {
 	return &stream{log: log, last: time.Now(), ended: make(chan struct{}), changed: func() {}}
 }
 
+// intake is what was read of a stream and not yet worked on.
+type intake struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	f       *os.File
+	backlog []byte
+	working bool // what was in it is being worked on
+	over    bool
+}
+
 // pump drains f until its end, or until it is closed. Reading goes on while what
 // was read before is being worked on, so that a program is slowed down by its
 // terminal alone.
 func (s *stream) pump(f *os.File) {
-	var mu sync.Mutex
-	var backlog []byte
-	var over bool
-	cond := sync.NewCond(&mu)
+	in := &intake{f: f}
+	in.changed = sync.NewCond(&in.mu)
+	s.mu.Lock()
+	s.in = in
+	s.mu.Unlock()
 	go func() {
 		buf := make([]byte, readBytes)
-		for {
-			n, err := f.Read(buf) // EIO is how a terminal ends; no error is tried again
-			mu.Lock()
-			for len(backlog) > 0 && len(backlog)+n > backlogBytes {
-				cond.Wait()
-			}
-			backlog = append(backlog, buf[:n]...)
-			over = err != nil
-			cond.Broadcast()
-			mu.Unlock()
-			if err != nil {
-				return
-			}
+		for in.read(buf) {
 		}
 	}()
 	go func() {
 		defer close(s.ended)
 		var p []byte
 		for {
-			mu.Lock()
-			for len(backlog) == 0 && !over {
-				cond.Wait()
-			}
-			p, backlog = backlog, p[:0]
-			end := over
-			cond.Broadcast()
-			mu.Unlock()
-			if len(p) > 0 {
-				s.take(p)
-			}
-			if end && len(p) == 0 {
+			if p = in.next(p); p == nil {
 				s.finish()
 				return
 			}
+			s.take(p)
 			if cap(p) > backlogBytes/4 {
 				p = nil // memory for a flood is not kept
 			}
 		}
 	}()
+}
+
+// read reads once; false at the end.
+func (in *intake) read(buf []byte) bool {
+	in.mu.Lock()
+	for len(in.backlog) > 0 && len(in.backlog)+len(buf) > backlogBytes {
+		in.changed.Wait()
+	}
+	in.mu.Unlock()
+	n, err := readLocked(in.f, &in.mu, buf) // EIO is how a terminal ends; no error is tried again
+	in.backlog = append(in.backlog, buf[:max(n, 0)]...)
+	in.over = err != nil || n <= 0
+	over := in.over
+	in.changed.Broadcast()
+	in.mu.Unlock()
+	return !over
+}
+
+// next gives all that was read, for which it takes the memory of what it gave
+// before; nil at the end.
+func (in *intake) next(done []byte) []byte {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.working = false
+	for len(in.backlog) == 0 && !in.over {
+		in.changed.Wait()
+	}
+	if len(in.backlog) == 0 {
+		return nil
+	}
+	p := in.backlog
+	in.backlog, in.working = done[:0], true
+	in.changed.Broadcast()
+	return p
+}
+
+// behind tells whether something was printed that is not in the log yet. The
+// kernel is asked, since on a busy machine nobody else knows.
+func (s *stream) behind() bool {
+	s.mu.Lock()
+	in := s.in
+	s.mu.Unlock()
+	if in == nil {
+		return false
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.working || len(in.backlog) > 0 || !in.over && readable(in.f)
 }
 
 // take works on what was read.

@@ -77,7 +77,8 @@ type command struct {
 
 	// With the unit's lock held:
 	began    bool
-	from     int64 // where its output begins
+	beganAt  time.Time // of what a shell was given
+	from     int64     // where its output begins
 	over     bool
 	ended    time.Time
 	end      int64

@@ -174,7 +174,7 @@ func (w *waiting) condition(ctx context.Context, begin time.Time) string {
 	if w.until != nil {
 		switch w.until.Kind {
 		case "idle":
-			if min(time.Since(v.last), time.Since(begin)) >= w.until.Idle {
+			if min(time.Since(v.last), time.Since(w.since(begin))) >= w.until.Idle && !w.last.behind {
 				return "idle"
 			}
 		case "port":
@@ -201,6 +201,24 @@ func (w *waiting) condition(ctx context.Context, begin time.Time) string {
 		return ""
 	}
 	return "input"
+}
+
+// since is from when on silence counts: a command that its shell has not begun yet
+// is not silent.
+func (w *waiting) since(begin time.Time) time.Time {
+	if w.c == nil {
+		return begin
+	}
+	w.u.mu.Lock()
+	defer w.u.mu.Unlock()
+	switch c := w.c; {
+	case c.over || c.sent:
+	case !c.began:
+		return time.Now()
+	case c.beganAt.After(begin):
+		return c.beganAt
+	}
+	return begin
 }
 
 // earlySilence is how long a program has to be silent and blocked in a read of its
