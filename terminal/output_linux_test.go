@@ -123,21 +123,47 @@ func TestBinary(t *testing.T) {
 // TestStreams: standard error stands among the rest, or apart.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	m := plain(t)
-	const command = "echo out; sleep 0.1; echo err >&2; sleep 0.1; echo more"
+	root := realDir(t)
+	m := open(t, terminal.Options{Root: root, State: realDir(t), Profile: "none", AllowUnsandboxed: true})
+	// Each line waits for the one before to have arrived.
+	wait := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.01; done; rm " + file + "; " }
+	command := "echo out; " + wait("first") + "echo err >&2; " + wait("second") + "echo more"
+	passed := map[string]string{}
+	execute := func(t *testing.T, m *terminal.Manager, r terminal.ExecRequest) terminal.Result {
+		t.Helper()
+		clear(passed)
+		all := ""
+		r.Yield = patience
+		res, err := m.Exec(context.Background(), r, terminal.Feedback{Output: func(stream string, p []byte) {
+			passed[stream] += string(p)
+			all += string(p)
+			for text, file := range map[string]string{"out\n": "first", "err\n": "second"} {
+				if strings.HasSuffix(all, text) {
+					if err := os.WriteFile(root+"/"+file, nil, 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
 	if r := execute(t, m, terminal.ExecRequest{Command: command}); r.Output != "out\nerr\nmore\n" || r.StderrBytes != 4 || r.Stderr != "" {
 		t.Errorf("together: %+v", r)
 	}
-	if r := execute(t, m, terminal.ExecRequest{Command: command, Split: true}); r.Output != "out\nmore\n" || r.StderrBytes != 4 || r.Stderr != "err\n" {
-		t.Errorf("apart: %+v", r)
+	if r := execute(t, m, terminal.ExecRequest{Command: command, Split: true}); r.Output != "out\nmore\n" || r.StderrBytes != 4 || r.Stderr != "err\n" || passed["stdout"] != "out\nmore\n" || passed["stderr"] != "err\n" {
+		t.Errorf("apart: %+v, passed on %q", r, passed)
 	}
-	r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "printf 'one? '; printf 'two? ' >&2; sleep 1000", Yield: 300 * time.Millisecond}, terminal.Feedback{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := m.Exec(ctx, terminal.ExecRequest{Command: "printf 'one? '; printf 'two? ' >&2; sleep 1000", Yield: terminal.MinYield}, terminal.Feedback{})
+	for err == nil && r.Output != "one? two? " {
+		r, err = m.Wait(ctx, terminal.WaitRequest{ID: r.Process, Until: until(t, "exit"), Timeout: 100 * time.Millisecond}, terminal.Feedback{})
+	}
 	if err != nil || r.State != terminal.Running || r.Output != "one? two? " || r.Cursor != 0 {
 		t.Errorf("unfinished lines: %+v, %v", r, err)
-	}
-	passed := map[string]string{}
-	if _, err := m.Exec(context.Background(), terminal.ExecRequest{Command: command, Split: true}, terminal.Feedback{Output: func(stream string, p []byte) { passed[stream] += string(p) }}); err != nil || passed["stdout"] != "out\nmore\n" || passed["stderr"] != "err\n" {
-		t.Errorf("passed on %q, %v", passed, err)
 	}
 	if _, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "true", Split: true, TTY: true}, terminal.Feedback{}); tool.CodeOf(err) != tool.InvalidArguments {
 		t.Errorf("apart on a terminal: %v", err)
@@ -162,7 +188,7 @@ func TestUntil(t *testing.T) {
 		{"printf 'a\\nready'; sleep 1000", "regex:^ready$", "regex", "a\nready", true},
 		{"printf 'not ready'; sleep 0.2; echo", "regex:^ready$", "finished", "not ready\n", false},
 		{"seq 1 100000; echo needle; sleep 1000", "regex:nee?dle", "regex", "", true},
-		{"echo x; sleep 1000", "idle:100", "idle", "x\n", true},
+		{"echo x; sleep 1000", "idle:1000", "idle", "x\n", true},
 		{"sleep 1000", fmt.Sprintf("port:%d", port), "port", "", true},
 		{"sleep 1000", "port:1", "time", "", false},
 		{"echo x; sleep 1000", "finished", "time", "x\n", false},
@@ -174,7 +200,7 @@ func TestUntil(t *testing.T) {
 			t.Parallel()
 			yield := patience
 			if c.reason == "time" {
-				yield = 300 * time.Millisecond
+				yield = 2 * time.Second
 			}
 			r := execute(t, m, terminal.ExecRequest{Command: c.command, TTY: true, Until: until(t, c.until), Yield: yield})
 			if r.Reason != c.reason || r.Matched == nil || *r.Matched != c.matched {
@@ -206,7 +232,7 @@ func TestIdleAfterSilence(t *testing.T) {
 		if r, err := m.Wait(ctx, terminal.WaitRequest{ID: id, Until: until(t, "idle:150"), Timeout: patience}, terminal.Feedback{}); err != nil || r.Reason != "idle" {
 			t.Fatalf("got %+v, %v", r, err)
 		}
-		r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo begun; cat", Until: until(t, "idle:150"), Yield: patience}, terminal.Feedback{})
+		r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo begun; cat", Until: until(t, "idle:700"), Yield: patience}, terminal.Feedback{})
 		if err != nil || r.Reason != "idle" || r.Output != "begun\n" {
 			t.Errorf("got %+v, %v", r, err)
 		}

@@ -144,12 +144,13 @@ func TestTimeout(t *testing.T) {
 	m := plain(t)
 	deaf, kept := newMarker(), newMarker()
 	stubborn := strings.ReplaceAll(`trap '' HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; sleep DEAF' &) ; sleep DEAF; sleep DEAF`, "DEAF", deaf)
+	const limit = time.Second // by then the traps are set
 	begin := time.Now()
-	r := execute(t, m, terminal.ExecRequest{Command: stubborn, Timeout: 200 * time.Millisecond})
+	r := execute(t, m, terminal.ExecRequest{Command: stubborn, Timeout: limit})
 	if r.State != terminal.KilledByTimeout || r.ExitCode != nil || len(r.Killed) == 0 {
 		t.Errorf("got %+v; want it killed", r)
 	}
-	if took := time.Since(begin); took > 3*time.Second+200*time.Millisecond {
+	if took := time.Since(begin); took > limit+3*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if left := sleepers(deaf); len(left) > 0 {
@@ -160,11 +161,11 @@ func TestTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	begin = time.Now()
-	r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "bash -c '" + strings.ReplaceAll(stubborn, "'", `'\''`) + "'", Timeout: 200 * time.Millisecond, Yield: patience}, terminal.Feedback{})
+	r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "bash -c '" + strings.ReplaceAll(stubborn, "'", `'\''`) + "'", Timeout: limit, Yield: patience}, terminal.Feedback{})
 	if err != nil || r.State != terminal.KilledByTimeout || len(r.Killed) == 0 {
 		t.Errorf("in a session: %+v, %v", r, err)
 	}
-	if took := time.Since(begin); took > 3*time.Second+200*time.Millisecond {
+	if took := time.Since(begin); took > limit+3*time.Second {
 		t.Errorf("in a session it took %s", took)
 	}
 	if left := sleepers(deaf); len(left) > 0 {
@@ -173,7 +174,7 @@ func TestTimeout(t *testing.T) {
 	if len(sleepers(kept)) != 1 {
 		t.Error("what ran before the command was ended, too")
 	}
-	r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "while :; do :; done", Timeout: 200 * time.Millisecond, Yield: patience}, terminal.Feedback{})
+	r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "while :; do :; done", Timeout: limit, Yield: patience}, terminal.Feedback{})
 	if err != nil || r.State != terminal.KilledByTimeout {
 		t.Errorf("a loop in the shell itself: %+v, %v", r, err)
 	}
@@ -181,7 +182,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("the shell afterwards: %+v", r)
 	}
 	// A shell that ignores everything is ended itself.
-	r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "trap '' INT; while :; do :; done", Timeout: 200 * time.Millisecond, Yield: patience}, terminal.Feedback{})
+	r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "trap '' INT; while :; do :; done", Timeout: limit, Yield: patience}, terminal.Feedback{})
 	if err != nil || r.State != terminal.KilledByTimeout {
 		t.Errorf("a shell that ignores INT: %+v, %v", r, err)
 	}

@@ -81,7 +81,7 @@ func TestStopped(t *testing.T) {
 	if _, err := m.Signal(ctx, terminal.SignalRequest{ID: id, Signal: "STOP"}, terminal.Feedback{}); err != nil {
 		t.Fatal(err)
 	}
-	x, err := m.Exec(ctx, terminal.ExecRequest{Command: "kill -STOP $$; echo on", TTY: true, Yield: time.Second}, terminal.Feedback{})
+	x, err := m.Exec(ctx, terminal.ExecRequest{Command: "kill -STOP $$; echo on", TTY: true, Yield: patience}, terminal.Feedback{})
 	if err != nil || x.State != terminal.Stopped {
 		t.Fatalf("got %+v, %v; want it stopped", x, err)
 	}
@@ -181,6 +181,9 @@ func TestTypedAtThePrompt(t *testing.T) {
 	if r, err = m.Run(ctx, terminal.RunRequest{Session: id, Command: "echo NO"}, terminal.Feedback{}); err != nil || r.State != terminal.Busy {
 		t.Fatalf("got %+v, %v; want busy", r, err)
 	}
+	if r, err = m.Wait(ctx, terminal.WaitRequest{ID: id, Until: until(t, "input"), Timeout: patience}, terminal.Feedback{}); err != nil || r.State != terminal.WaitingForInput {
+		t.Fatalf("got %+v, %v; want it to read", r, err)
+	}
 	if _, err = m.Send(ctx, terminal.SendRequest{ID: id, Keys: []string{"C-d"}}, terminal.Feedback{}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +210,8 @@ func TestFullScreen(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	run(t, m, id, "seq 1 100 > numbers; echo before")
-	r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "vim -u NONE numbers", Until: until(t, "idle:300"), Yield: patience}, terminal.Feedback{})
-	if err != nil || r.Reason != "idle" {
+	r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: "vim -u NONE numbers", Until: until(t, "input"), Yield: patience}, terminal.Feedback{})
+	if err != nil || r.Reason != "input" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	shot, err := m.Screen(ctx, id)
@@ -218,8 +221,10 @@ func TestFullScreen(t *testing.T) {
 	if _, err := m.Send(ctx, terminal.SendRequest{ID: id, Keys: []string{"PageDown", "Down"}}, terminal.Feedback{}); err != nil {
 		t.Fatal(err)
 	}
-	if shot, err = m.Screen(ctx, id); err != nil || shot.Screen[0] == "1" {
-		t.Errorf("after a page: %q, %v", shot.Screen, err)
+	for shot.Screen[0] == "1" { // until it has drawn itself anew
+		if shot, err = m.Screen(ctx, id); err != nil || ctx.Err() != nil {
+			t.Fatalf("after a page: %q, %v", shot.Screen, err)
+		}
 	}
 	if _, err := m.Resize(ctx, id, 100, 40); err != nil {
 		t.Fatal(err)
