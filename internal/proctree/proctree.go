@@ -9,6 +9,9 @@
 // reaper leaves. Both notice when the server is gone, however it went, and end
 // everything within three seconds.
 //
+// With the first start the environment that the server was started with is erased
+// from where /proc shows it, as it holds keys; the server itself keeps its copy.
+//
 // A tree runs under a [Profile]. What a profile promises is either active,
 // and said in [Process.Active], or Start fails; nothing runs wider than asked.
 //

@@ -26,6 +26,7 @@ var helperEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 
 // openZygote starts the first helper. ended is closed when its process is gone.
 func openZygote() (z *zygote, ended <-chan struct{}, err error) {
+	hideEnviron()
 	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return nil, nil, &StartError{Op: "helper", Err: err}
