@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -109,11 +110,32 @@ func TestCursors(t *testing.T) {
 }
 
 func TestBinary(t *testing.T) {
-	m := plain(t)
+	root := realDir(t)
+	m := open(t, terminal.Options{Root: root, State: realDir(t), Profile: "none", AllowUnsandboxed: true})
 	a := &archive{}
 	r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "head -c 100000 /dev/urandom"}, terminal.Feedback{Store: a})
 	if err != nil || !r.Binary || len(r.Output) > 100 || r.Artifact == "" {
 		t.Errorf("got %+v, %v", r, err)
+	}
+	// What is binary is archived as it came, a little of it and much.
+	for _, n := range []int{300, 1_000_000} {
+		b := make([]byte, n)
+		rand.NewChaCha8([32]byte{1}).Read(b)
+		if err := os.WriteFile(root+"/bytes", b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := &archive{}
+		r, err := m.Exec(context.Background(), terminal.ExecRequest{Command: "cat bytes"}, terminal.Feedback{Store: a})
+		if err != nil || !r.Binary || r.OmittedBytes != int64(n) || len(a.texts) != 1 || a.texts[0] != string(b) {
+			t.Errorf("%d bytes: %+v, %v, %d archived", n, r, err, len(a.texts))
+		}
+	}
+	id := session(t, m, terminal.OpenRequest{})
+	if r := run(t, m, id, "cat bytes"); !r.Binary || len(r.Output) > 100 {
+		t.Errorf("in a session: %.200q", r.Output)
+	}
+	if r := run(t, m, id, "echo text"); r.Binary || r.Output != "text\n" {
+		t.Errorf("after it: %.200q", r.Output)
 	}
 	if r := execute(t, m, terminal.ExecRequest{Command: "for i in $(seq 100); do printf 'äöü ☃ 漢字 '; done"}); r.Binary {
 		t.Errorf("text counts as binary: %q", r.Output)

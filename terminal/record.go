@@ -18,10 +18,17 @@ func asError[T error](err error, to *T) bool { return errors.As(err, to) }
 func (u *unit) trimSpool() {
 	size := u.out.log.Size()
 	u.out.log.Close()
+	if b := u.out.asIs.Load(); b != nil {
+		b.Close()
+		size += b.Size()
+	}
 	if size <= output.HeadBytes+output.TailBytes {
 		u.dropSpool()
 	}
 }
+
+// asItCame is what the spool of bytes is called beside that of text.
+const asItCame = ".bytes"
 
 // dropSpool gives up what stands on disk.
 func (u *unit) dropSpool() {
@@ -31,33 +38,41 @@ func (u *unit) dropSpool() {
 	u.mu.Unlock()
 	if path != "" {
 		os.Remove(path)
+		os.Remove(path + asItCame)
 	}
 }
 
 // spooled is how much of the disk u takes.
 func (u *unit) spooled() int64 {
+	size := min(u.out.log.Size(), u.limit.Load())
+	if b := u.out.asIs.Load(); b != nil {
+		size += min(b.Size(), u.limit.Load())
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.spool == "" {
 		return 0
 	}
-	return min(u.out.log.Size(), u.limit.Load())
+	return size
 }
 
 // text gives the log of u for reading; done gives it back.
-func (u *unit) log() (l *output.Log, done func()) {
+func (u *unit) log() (l *output.Log, done func()) { return u.whole(u.out.log, "") }
+
+// whole is one of u's logs, with what stands on disk of it also after the end.
+func (u *unit) whole(log *output.Log, suffix string) (l *output.Log, done func()) {
 	u.mu.Lock()
 	path, over := u.spool, u.isOver
 	u.mu.Unlock()
 	if over && path != "" && u.limit.Load() > 0 {
-		if f, err := os.Open(path); err == nil {
-			if l, err := output.OpenSpool(f, u.limit.Load(), u.out.log.Size()); err == nil {
+		if f, err := os.Open(path + suffix); err == nil {
+			if l, err := output.OpenSpool(f, u.limit.Load(), log.Size()); err == nil {
 				return l, func() { l.Close() }
 			}
 			f.Close()
 		}
 	}
-	return u.out.log, func() {}
+	return log, func() {}
 }
 
 // logReader reads a part of a log, and says where something is kept nowhere.

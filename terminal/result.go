@@ -243,7 +243,15 @@ func (u *unit) show(r *Result, from, end int64, pending string, limit int, binar
 	if from > end {
 		from = end
 	}
-	if binary {
+	mime := "text/plain; charset=utf-8"
+	if b := u.out.asIs.Load(); b != nil && binary {
+		r.Binary = true
+		r.Output = fmt.Sprintf("[binary output, %d bytes]\n", b.Size())
+		r.OmittedBytes = b.Size()
+		kept, kdone := u.whole(b, asItCame)
+		defer kdone()
+		log, from, end, mime = kept, 0, b.Size(), "application/octet-stream"
+	} else if binary {
 		r.Binary = true
 		r.Output = fmt.Sprintf("[binary output, %d bytes as text]\n", end-from)
 		r.OmittedBytes = end - from
@@ -261,7 +269,7 @@ func (u *unit) show(r *Result, from, end int64, pending string, limit int, binar
 	if c := u.current(); c != nil {
 		title = "output of: " + clip(c.text)
 	}
-	ref, err := fb.Store.Artifact(tool.ArtifactInfo{Title: title, MIMEType: "text/plain; charset=utf-8"}, &logReader{log: log, at: from, end: end})
+	ref, err := fb.Store.Artifact(tool.ArtifactInfo{Title: title, MIMEType: mime}, &logReader{log: log, at: from, end: end})
 	if err == nil {
 		r.Artifact = ref.Handle
 	}

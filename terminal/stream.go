@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -34,6 +35,7 @@ type stream struct {
 	bytes  int64 // of text, for a stream that goes into another
 	sniff  sniffer
 	in     *intake
+	bytesOf
 
 	// With mu held:
 	mark    func(osc []byte)      // an OSC string came; the line before it is flushed if it is ours
@@ -152,11 +154,15 @@ func (s *stream) take(p []byte) {
 }
 
 func (s *stream) cleaned(p []byte) {
-	if !s.muted {
+	if s.mark == nil {
 		s.sniff.take(p)
+		s.bytesOf.take(p, &s.sniff)
 	}
 	for len(p) > 0 {
 		out, rest, osc, found := s.clean.Next(s.out[:0], p)
+		if s.mark != nil && !s.muted {
+			s.sniff.take(p[:len(p)-len(rest)])
+		}
 		if !s.echo {
 			s.drawn(p[:len(p)-len(rest)])
 		}
@@ -214,6 +220,7 @@ func (s *stream) finish() {
 	s.mu.Lock()
 	s.cleaned(s.redact.flush())
 	s.emit(s.clean.Flush(s.out[:0]))
+	s.bytesOf.decide(&s.sniff)
 	s.mu.Unlock()
 	s.changed()
 }
@@ -266,6 +273,35 @@ func (s *sniffer) take(p []byte) {
 }
 
 func (s *sniffer) binary() bool { return s.seen >= 64 && s.bad*10 > s.seen*3 }
+
+// bytesOf keeps output as it came once it is found to be binary, since as text it is
+// good for nothing.
+type bytesOf struct {
+	asIs  atomic.Pointer[output.Log] // nil: it is text, or not decided
+	make  func() *output.Log         // nil: nobody wants it, or it is decided
+	early []byte                     // what came before that
+}
+
+func (b *bytesOf) take(p []byte, s *sniffer) {
+	switch l := b.asIs.Load(); {
+	case l != nil:
+		l.Write(p)
+	case b.make != nil:
+		b.early = append(b.early, p...)
+		if s.seen >= sniffBytes {
+			b.decide(s)
+		}
+	}
+}
+
+func (b *bytesOf) decide(s *sniffer) {
+	if b.make != nil && s.binary() {
+		l := b.make()
+		l.Write(b.early)
+		b.asIs.Store(l)
+	}
+	b.make, b.early = nil, nil
+}
 
 // redactor takes secrets out of what is read, also where they are read in pieces.
 type redactor struct {

@@ -159,6 +159,13 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 	u.out = newStream(log)
 	path := u.spool
 	u.out.first = func() { u.spoolTo(log, path) }
+	if !u.tty {
+		u.out.make = func() *output.Log {
+			l := output.NewLog(nil, 0)
+			u.spoolTo(l, path+asItCame)
+			return l
+		}
+	}
 	u.out.changed = u.changedOutput
 	u.started = time.Now()
 	u.done = make(chan struct{})
