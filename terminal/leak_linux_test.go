@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -176,7 +177,8 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 // TestKilledServer: a server that is killed leaves nothing that runs, and the next
-// one knows what was lost, with its last output.
+// one knows what was lost, with its last output. With WASMTOOLS_LONG it has had
+// 2,000 processes and 200 sessions by then.
 func TestKilledServer(t *testing.T) {
 	for _, profile := range []string{proctree.None, proctree.WorkspaceWrite} {
 		t.Run(profile, func(t *testing.T) {
@@ -185,8 +187,12 @@ func TestKilledServer(t *testing.T) {
 			}
 			marker := newMarker()
 			root, state := realDir(t), realDir(t)
+			execs, sessions := "2", "1"
+			if os.Getenv("WASMTOOLS_LONG") != "" {
+				execs, sessions = "2000", "200"
+			}
 			server := exec.Command("/proc/self/exe")
-			server.Env = append(os.Environ(), serverEnv+"="+state, "TERMINAL_TEST_PROFILE="+profile, "TERMINAL_TEST_ROOT="+root, "TERMINAL_TEST_SCRIPT="+clingers(marker))
+			server.Env = append(os.Environ(), serverEnv+"="+state, "TERMINAL_TEST_PROFILE="+profile, "TERMINAL_TEST_ROOT="+root, "TERMINAL_TEST_SCRIPT="+clingers(marker), "TERMINAL_TEST_EXECS="+execs, "TERMINAL_TEST_SESSIONS="+sessions)
 			out, err := server.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -206,8 +212,21 @@ func TestKilledServer(t *testing.T) {
 			if n := len(marked(marker)); n < 5 {
 				t.Errorf("only %d processes are marked", n)
 			}
+			helpers := walk.Descendants(server.Process.Pid, true)
 			server.Process.Kill()
 			_ = server.Wait()
+			for end := time.Now().Add(3 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				left := slices.DeleteFunc(slices.Clone(helpers), func(p walk.Process) bool {
+					now, ok := walk.Stat(p.Pid)
+					return !ok || now.Start != p.Start || now.State == 'Z'
+				})
+				if len(left) == 0 {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("of the server's processes %+v are left", left)
+				}
+			}
 			m := open(t, terminal.Options{Root: root, State: state, Profile: profile, AllowUnsandboxed: true})
 			for end := time.Now().Add(3 * time.Second); len(marked(marker)) > 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {

@@ -18,7 +18,9 @@ const serverEnv = "TERMINAL_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if state := os.Getenv(serverEnv); state != "" {
-		os.Exit(serve(state, os.Getenv("TERMINAL_TEST_PROFILE"), os.Getenv("TERMINAL_TEST_SCRIPT")))
+		execs, _ := strconv.Atoi(os.Getenv("TERMINAL_TEST_EXECS"))
+		sessions, _ := strconv.Atoi(os.Getenv("TERMINAL_TEST_SESSIONS"))
+		os.Exit(serve(state, os.Getenv("TERMINAL_TEST_PROFILE"), os.Getenv("TERMINAL_TEST_SCRIPT"), execs, sessions))
 	}
 	// Nearly all of a test's time is spent waiting for shells.
 	flag.Parse()
@@ -30,13 +32,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func serve(state, profile, script string) int {
+// serve runs and ends so many processes and sessions before it leaves two running.
+func serve(state, profile, script string, execs, sessions int) int {
 	m, err := terminal.Open(terminal.Options{Root: os.Getenv("TERMINAL_TEST_ROOT"), State: state, Profile: profile, AllowUnsandboxed: true})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	ctx := context.Background()
+	for range execs {
+		r, err := m.Exec(ctx, terminal.ExecRequest{Command: script, Yield: terminal.MaxYield}, terminal.Feedback{})
+		if err != nil || r.ExitCode == nil || *r.ExitCode != 0 {
+			fmt.Println(r, err)
+			return 1
+		}
+	}
+	for range sessions {
+		s, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
+		if err == nil {
+			_, err = m.Run(ctx, terminal.RunRequest{Session: s.Session, Command: script, Yield: terminal.MaxYield}, terminal.Feedback{})
+		}
+		if err == nil {
+			_, err = m.Close(ctx, s.Session, terminal.Feedback{})
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
 	s, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
 	if err != nil {
 		fmt.Println(err)
