@@ -185,8 +185,8 @@ func runCase(t *testing.T, raw []byte, profile string) {
 		t.Fatal(err)
 	}
 	for _, n := range c.Needs {
-		if _, err := exec.LookPath(n); err != nil && !strings.Contains(n, " ") {
-			t.Skipf("needs %s", n)
+		if !strings.Contains(n, " ") {
+			need(t, n)
 		}
 	}
 	if c.Setup != "" {

@@ -2,7 +2,6 @@ package terminal_test
 
 import (
 	"context"
-	"os/exec"
 	"testing"
 
 	"github.com/wasmtools/wasmtools/terminal"
@@ -10,9 +9,7 @@ import (
 
 // TestFish: fish is another language, and has the same marks.
 func TestFish(t *testing.T) {
-	if _, err := exec.LookPath("fish"); err != nil {
-		t.Skip(err)
-	}
+	need(t, "fish")
 	m := plain(t)
 	id := session(t, m, terminal.OpenRequest{Shell: "fish"})
 	step := func(command, output string, code int) {

@@ -20,9 +20,12 @@ func shells(t *testing.T) (l []string) {
 	for _, s := range []string{"bash", "dash", "sh", "zsh"} {
 		if _, err := exec.LookPath(s); err == nil {
 			l = append(l, s)
-		} else {
-			t.Logf("without %s: it is not installed", s)
+			continue
 		}
+		if strings.Contains(","+os.Getenv("WASMTOOLS_REQUIRE")+",", ",shells,") {
+			t.Errorf("%s is not installed, and WASMTOOLS_REQUIRE names shells", s)
+		}
+		t.Logf("without %s: it is not installed", s)
 	}
 	return l
 }

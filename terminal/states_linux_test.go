@@ -3,7 +3,6 @@ package terminal_test
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +37,8 @@ func TestStates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, p := range []string{"python3", "vim", "less"} {
-				if _, err := exec.LookPath(p); err != nil && strings.Contains(c.command, p) {
-					t.Skip(err)
+				if strings.Contains(c.command, p) {
+					need(t, p)
 				}
 			}
 			id := session(t, m, terminal.OpenRequest{})
@@ -137,9 +136,7 @@ func TestSecrets(t *testing.T) {
 // answers come back.
 func TestInterpreter(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip(err)
-	}
+	need(t, "python3")
 	m := plain(t)
 	id := session(t, m, terminal.OpenRequest{})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -202,9 +199,7 @@ func TestTypedAtThePrompt(t *testing.T) {
 
 func TestFullScreen(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("vim"); err != nil {
-		t.Skip(err)
-	}
+	need(t, "vim")
 	m := plain(t)
 	id := session(t, m, terminal.OpenRequest{Cols: 80, Rows: 24})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
