@@ -22,8 +22,12 @@ type watch struct {
 	active  map[string]int // calls by session or process
 	unnamed int            // calls whose session or process is not known yet
 	waiting []terminal.Event
+	timed   bool // what somebody types is written soon
 	lost    int
 }
+
+// typedEvery is how long what somebody types is gathered: a key is no entry.
+const typedEvery = time.Second
 
 // maxWaiting bounds what is kept until a call ends that it may belong to.
 const maxWaiting = 4096
@@ -32,14 +36,36 @@ const maxWaiting = 4096
 func (w *watch) event(e terminal.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.gathered(e) {
+		return
+	}
 	if len(w.waiting) == maxWaiting {
 		w.lost++
 		return
 	}
 	w.waiting = append(w.waiting, e)
-	if w.active[e.ID] == 0 && w.unnamed == 0 {
+	switch {
+	case w.active[e.ID] > 0 || w.unnamed > 0:
+	case e.Kind != terminal.Typed:
 		go w.flush()
+	case !w.timed:
+		w.timed = true
+		time.AfterFunc(typedEvery, w.flush)
 	}
+}
+
+// gathered adds what is typed to what was typed just before; w.mu is held.
+func (w *watch) gathered(e terminal.Event) bool {
+	for i := len(w.waiting) - 1; i >= 0 && e.Kind == terminal.Typed; i-- {
+		if old := &w.waiting[i]; old.ID == e.ID {
+			same := old.Kind == e.Kind && old.Who == e.Who
+			if same {
+				old.Bytes += e.Bytes
+			}
+			return same
+		}
+	}
+	return false
 }
 
 // call notes that a call begins. done ends it, and writes what happened to the
@@ -94,7 +120,7 @@ func (w *watch) flush() {
 		})
 	}
 	lost := w.lost
-	w.lost = 0
+	w.lost, w.timed = 0, false
 	w.mu.Unlock()
 	for _, e := range free {
 		w.write(e, spanOf(e))
