@@ -90,11 +90,12 @@ func takePart(c *cobra.Command, in *os.File, joined *channel.Attached, leave fun
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	fd := int(in.Fd())
-	notice(c)("ctrl-] leaves")
+	// First: whoever types at once must not be shown a password by this terminal.
 	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return err
 	}
+	fmt.Fprint(noticeWriter(c), "wasmtools: ctrl-] leaves\r\n")
 	ends, shown := make(chan error, 2), make(chan struct{})
 	var screen tame.Filter
 	go func() {

@@ -4,10 +4,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,7 +91,7 @@ func TestAttachLeavesTheTerminal(t *testing.T) {
 			d.free("run", "session", session, "command", `printf '\033[?1049h\033[?25l\033[31mdrawn'; read -n1 x`, "until", "input")
 			cmd := command(t, home, ws, "attach", session)
 			at := ptytest.Start(t, cmd)
-			at.Expect("ctrl-] leaves")
+			at.Expect("ctrl-] leaves\r\n")
 			at.Expect("drawn")
 			if modesOf(t, at.Master()) == want {
 				t.Error("the control: the terminal is not raw")
@@ -282,13 +283,27 @@ func TestAttachTyping(t *testing.T) {
 	at.Send("\x03")
 	at.Send("\rstty sane\recho $((40+2))-back\r")
 	at.Expect("42-back")
+	for range 200 { // as people type
+		at.Send("k")
+		at.Expect("k")
+	}
 	at.Send("\x1d")
 	if code := at.Wait(); code != 0 {
 		t.Errorf("attach exits with %d: %s", code, at.Output())
 	}
+	d.free("close", "session", session) // and what was typed is written
 	out, code := outcome(t, command(t, home, ws, "evidence", "export"))
-	if code != 0 || !strings.Contains(out, fmt.Sprintf("by the person, %d bytes", len("unseen-password\r"))) {
-		t.Errorf("the record (exit %d) does not tell how much was typed:\n%s", code, out)
+	sum, entries := 0, 0
+	for _, m := range regexp.MustCompile(`terminal typed, [^"]*by the person, (\d+) bytes`).FindAllStringSubmatch(out, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, entries = sum+n, entries+1
+	}
+	want := len("unseen-password\r") + 8000 + len("\x03") + len("\rstty sane\recho $((40+2))-back\r") + 200
+	if code != 0 || sum != want || entries > 100 {
+		t.Errorf("the record (exit %d) tells of %d bytes in %d entries, want %d bytes in few:\n%s", code, sum, entries, want, out)
 	}
 	d.keepsNo("unseen-password")
 }
