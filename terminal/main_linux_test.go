@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	goruntime "runtime"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/wasmtools/wasmtools/terminal"
@@ -29,7 +31,31 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	idle := busy(os.Getenv("WASMTOOLS_BUSY"))
+	code := m.Run()
+	idle()
+	os.Exit(code)
+}
+
+// busy lets so many programs compete for the processors: nothing here may count on
+// happening within a short time.
+func busy(programs string) (idle func()) {
+	n, _ := strconv.Atoi(programs)
+	var all []*exec.Cmd
+	for range n {
+		cmd := exec.Command("nice", "-n", "5", "sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+		all = append(all, cmd)
+	}
+	return func() {
+		for _, cmd := range all {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
 }
 
 // serve runs and ends so many processes and sessions before it leaves two running.
