@@ -59,11 +59,12 @@ func (m *Manager) Exec(ctx context.Context, r ExecRequest, fb Feedback) (Result,
 	if r.TTY {
 		spec.TTY = &proctree.Size{Cols: DefaultCols, Rows: DefaultRows}
 	}
-	bash := m.program("bash")
-	if bash == "" {
-		return Result{}, tool.Errorf(tool.NotAvailable, "there is no bash here").WithNext("tell the user")
+	if p := r.Plan; p == nil || len(p.Pipe) != 1 {
+		if spec.Path = m.program("bash"); spec.Path == "" {
+			return Result{}, tool.Errorf(tool.NotAvailable, "there is no bash here").WithNext("tell the user")
+		}
+		spec.Argv = []string{"bash", "-c", r.Command}
 	}
-	spec.Path, spec.Argv = bash, []string{"bash", "-c", r.Command}
 	if p := r.Plan; p != nil {
 		spec.Env = append(spec.Env, p.Env...)
 		switch {

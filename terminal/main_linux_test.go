@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	goruntime "runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -66,25 +68,35 @@ func serve(state, profile, script string, execs, sessions int) int {
 		return 1
 	}
 	ctx := context.Background()
-	for range execs {
-		r, err := m.Exec(ctx, terminal.ExecRequest{Command: script, Yield: terminal.MaxYield}, terminal.Feedback{})
-		if err != nil || r.ExitCode == nil || *r.ExitCode != 0 {
-			fmt.Println(r, err)
-			return 1
-		}
+	todo := make(chan bool, execs+sessions) // true: a session
+	for i := range execs + sessions {
+		todo <- i < sessions
 	}
-	for range sessions {
-		s, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
-		if err == nil {
-			_, err = m.Run(ctx, terminal.RunRequest{Session: s.Session, Command: script, Yield: terminal.MaxYield}, terminal.Feedback{})
-		}
-		if err == nil {
-			_, err = m.Close(ctx, s.Session, terminal.Feedback{})
-		}
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
+	close(todo)
+	var failed atomic.Bool
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for session := range todo {
+				var r terminal.Result
+				s, err := terminal.Result{}, error(nil)
+				if !session {
+					r, err = m.Exec(ctx, terminal.ExecRequest{Command: script, Yield: terminal.MaxYield}, terminal.Feedback{})
+				} else if s, err = m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{}); err == nil {
+					if r, err = m.Run(ctx, terminal.RunRequest{Session: s.Session, Command: script, Yield: terminal.MaxYield}, terminal.Feedback{}); err == nil {
+						_, err = m.Close(ctx, s.Session, terminal.Feedback{})
+					}
+				}
+				if err != nil || r.ExitCode == nil || *r.ExitCode != 0 {
+					fmt.Println(r, err)
+					failed.Store(true)
+					return
+				}
+			}
+		})
+	}
+	if wg.Wait(); failed.Load() {
+		return 1
 	}
 	s, err := m.Open(ctx, terminal.OpenRequest{}, terminal.Feedback{})
 	if err != nil {
