@@ -33,7 +33,13 @@ type desk struct {
 // sit starts a server on a workspace.
 func sit(t *testing.T, home, ws string, args ...string) *desk {
 	t.Helper()
-	d := &desk{T: t, home: home, ws: ws, cmd: command(t, home, ws, append([]string{"mcp", "-q"}, args...)...), seen: &bytes.Buffer{}}
+	return serve(t, home, ws, command(t, home, ws, append([]string{"mcp", "-q"}, args...)...))
+}
+
+// serve is sit with the command that starts the server.
+func serve(t *testing.T, home, ws string, cmd *exec.Cmd) *desk {
+	t.Helper()
+	d := &desk{T: t, home: home, ws: ws, cmd: cmd, seen: &bytes.Buffer{}}
 	d.cmd.Stderr = os.Stderr
 	var err error
 	d.session, err = mcpsdk.NewClient(&mcpsdk.Implementation{Name: "agent", Version: "1"}, nil).
@@ -158,10 +164,10 @@ func (d *desk) wants(a shellAnswer, state string, exit int, output string) shell
 	return a
 }
 
-// dayTool is testdata/daytool, built into dir.
-func dayTool(t *testing.T, dir string) {
+// buildTool builds a program of testdata into dir.
+func buildTool(t *testing.T, name, dir string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "daytool"), "./testdata/daytool")
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./testdata/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
@@ -188,7 +194,7 @@ reason = "people push"
 func TestWorkingDay(t *testing.T) {
 	home, ws := home(t), t.TempDir()
 	configure(t, home, rulesOfTheDay)
-	dayTool(t, ws)
+	buildTool(t, "daytool", ws)
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(ws, name), []byte(text), 0o644); err != nil {
