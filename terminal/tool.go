@@ -155,7 +155,9 @@ func (r *Result) text(op string) string {
 		b.WriteString("[stderr]\n" + lineEnd(r.Stderr))
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "["+format+"]\n", args...) }
-	if r.OmittedBytes > 0 && r.Artifact != "" {
+	if r.Binary && r.Artifact != "" {
+		note("kept as artifact:%s", r.Artifact)
+	} else if r.OmittedBytes > 0 && r.Artifact != "" {
 		note("%d bytes left out; all of it: read_open artifact:%s", r.OmittedBytes, r.Artifact)
 	} else if r.OmittedBytes > 0 {
 		note("%d bytes left out; op read with a cursor shows them, as far as they are kept", r.OmittedBytes)
