@@ -19,6 +19,7 @@ type look struct {
 	stopped bool // all of them are
 	reading bool // one of them is blocked reading the terminal
 	polling bool // one of them waits for events of which the terminal may be one
+	hidden  bool // what one of them does cannot be seen
 	shell   bool // the foreground group is the session's own shell
 	alive   bool // one of them has not ended
 	running bool // one of them runs, or would if there were a processor for it
@@ -108,9 +109,10 @@ func (u *unit) look() look {
 			l.alive = true
 			l.running = l.running || tellsRunning && (m.State == 'R' || m.State == 'D')
 			if u.tty {
-				reading, polling := blocked(m.Pid)
+				reading, polling, hidden := blocked(m.Pid)
 				l.reading = l.reading || reading
 				l.polling = l.polling || polling
+				l.hidden = l.hidden || hidden
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func setUp(master *os.File) {
 func discard(*os.File) {}
 
 // There is no way to see in which system call another process is.
-func blocked(int) (reading, polling bool) { return false, false }
+func blocked(int) (reading, polling, hidden bool) { return false, false, true }
 
 func directory(int) (dir string, gone bool) { return "", false }
 

@@ -3,6 +3,8 @@ package terminal
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -100,18 +102,20 @@ const tellsRunning = true
 const maxThreads = 256
 
 // blocked tells whether a thread of the process waits for a terminal's input:
-// surely, in read, or perhaps, among other things.
-func blocked(pid int) (reading, polling bool) {
+// surely, in read, or perhaps, among other things. hidden: nobody may see what it
+// does, since it has another user's rights.
+func blocked(pid int) (reading, polling, hidden bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	f, err := os.Open(dir + "/task")
 	if err != nil {
-		return false, false
+		return false, false, false
 	}
 	defer f.Close()
 	tasks, _ := f.Readdirnames(maxThreads)
 	for _, t := range tasks {
 		b, err := os.ReadFile(dir + "/task/" + t + "/syscall")
 		if err != nil {
+			hidden = hidden || errors.Is(err, fs.ErrPermission)
 			continue
 		}
 		words := strings.Fields(string(b))
@@ -135,7 +139,7 @@ func blocked(pid int) (reading, polling bool) {
 			polling = true // what for stands in its memory
 		}
 	}
-	return reading, polling
+	return reading, polling, hidden
 }
 
 // Numbers of calls that only amd64 has; arm64 has others for them.

@@ -15,7 +15,7 @@ func setUp(*os.File) {}
 
 func discard(*os.File) {}
 
-func blocked(int) (reading, polling bool) { return false, false }
+func blocked(int) (reading, polling, hidden bool) { return false, false, true }
 
 func directory(int) (dir string, gone bool) { return "", false }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -294,7 +295,7 @@ func (u *unit) stateOf(l look, c *command, v view) (State, string) {
 	}
 	silent := time.Since(v.last)
 	switch {
-	case l.canonical && !l.echo && (l.reading || !l.shell && (l.polling || silent >= secretSilence && !l.running)):
+	case l.canonical && !l.echo && (l.reading || !l.shell && (l.polling || l.hidden && silent >= secretSilence && !l.running)):
 		return WaitingForSecret, "the program asks for a secret; send it with secret_ref"
 	case l.reading && silent >= readingSilence:
 		return WaitingForInput, ""
@@ -314,6 +315,16 @@ const (
 	secretSilence = 200 * time.Millisecond
 )
 
+// refusals are what programs say when a sandbox refuses something, in lower case,
+// as libraries spell it differently. A hidden file has no device, and one that is
+// kept is busy.
+var refusals = []string{
+	"permission denied", "operation not permitted", "read-only file system", "no such device or address", "device or resource busy",
+	"network is unreachable", "temporary failure in name resolution", "could not resolve host", "no such host",
+}
+
+var refusalCodes = []string{"PermissionError", "EACCES", "EPERM", "EROFS", "ENXIO", "EBUSY", "ENETUNREACH", "EAI_AGAIN"}
+
 // denial guesses whether the sandbox is why a command failed.
 func (u *unit) denial(out string) string {
 	if u.profile == proctree.None {
@@ -322,10 +333,9 @@ func (u *unit) denial(out string) string {
 	if len(out) > 4<<10 {
 		out = out[len(out)-4<<10:]
 	}
-	for _, sign := range []string{"Permission denied", "Operation not permitted", "Read-only file system", "Network is unreachable", "Temporary failure in name resolution", "Could not resolve host", "PermissionError", "EACCES", "EPERM", "EROFS"} {
-		if !strings.Contains(out, sign) {
-			continue
-		}
+	lower := strings.ToLower(out)
+	says := func(sign string) bool { return strings.Contains(lower, sign) }
+	if slices.ContainsFunc(refusals, says) || slices.ContainsFunc(refusalCodes, func(code string) bool { return strings.Contains(out, code) }) {
 		what := "reads everything but secrets, and writes in the workspace and /tmp only"
 		if u.profile == proctree.ReadOnly {
 			what = "reads everything but secrets, and writes in /tmp only"

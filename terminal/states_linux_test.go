@@ -3,6 +3,7 @@ package terminal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func TestStates(t *testing.T) {
 		{"editor", "vim -u NONE", terminal.WaitingForInput, "vim", true},
 		{"pager", "seq 1 1000 | less", terminal.WaitingForInput, "less", false},
 		{"script of another shell", "sh -c 'read x'", terminal.WaitingForInput, "sh", false},
+		{"shows nothing and does something", `stty -echo; sleep 1000`, terminal.Running, "sleep", false},
 		{"looks like a prompt", `printf 'Password: '; sleep 1000`, terminal.Running, "sleep", false},
 		{"reads a pipe", "mkfifo p; cat p; sleep 1000", terminal.Running, "", false},
 		{"stopped", "sh -c 'kill -STOP $$'; sleep 1000", terminal.Running, "sleep", false},
@@ -67,6 +69,26 @@ func TestStates(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestAnswerIsWhole: a program that thinks about its input for a while, or waits for a
+// processor, is waited for; how long is up to the caller.
+func TestAnswerIsWhole(t *testing.T) {
+	t.Parallel()
+	m := plain(t)
+	id := session(t, m, terminal.OpenRequest{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	command := "echo; while read n; do for ((i = 0; i < n; i++)); do :; done; echo counted $n; done"
+	if r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: command, Until: until(t, "input"), Yield: patience}, terminal.Feedback{}); err != nil || r.State != terminal.WaitingForInput {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	for n := 100_000; n < 1_000_000; n += 200_000 {
+		r, err := m.Send(ctx, terminal.SendRequest{ID: id, Text: fmt.Sprintln(n), Yield: patience}, terminal.Feedback{})
+		if want := fmt.Sprintf("counted %d\n", n); err != nil || !strings.HasSuffix(r.Output, want) || r.State != terminal.WaitingForInput && r.State != terminal.Running {
+			t.Errorf("got %+v, %v; want %q", r, err, want)
+		}
 	}
 }
 
