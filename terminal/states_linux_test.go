@@ -84,7 +84,7 @@ func TestAnswerIsWhole(t *testing.T) {
 	if r, err := m.Run(ctx, terminal.RunRequest{Session: id, Command: command, Until: until(t, "input"), Yield: patience}, terminal.Feedback{}); err != nil || r.State != terminal.WaitingForInput {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	for n := 100_000; n < 1_000_000; n += 200_000 {
+	for n := 50_000; n < 400_000; n += 150_000 {
 		r, err := m.Send(ctx, terminal.SendRequest{ID: id, Text: fmt.Sprintln(n), Yield: patience}, terminal.Feedback{})
 		if want := fmt.Sprintf("counted %d\n", n); err != nil || !strings.HasSuffix(r.Output, want) || r.State != terminal.WaitingForInput && r.State != terminal.Running {
 			t.Errorf("got %+v, %v; want %q", r, err, want)
