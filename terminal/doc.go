@@ -21,8 +21,8 @@
 // own shell's memory; it can then make a command look ended that is not, no more.
 // In a program without marks (a nested shell, ssh, an interpreter) only the kernel's
 // state tells what goes on, and nothing says when a line of input has been dealt
-// with. What a program with another user's rights waits for nobody may see, other than
-// that it hides what is typed. Outside Linux the kernel tells less: see Result.Hint. A secret that was
-// sent is taken out of the output as long as it comes back byte by byte; a program
-// can show it in another form.
+// with. What a program with another user's rights waits for nobody may see, other
+// than that it hides what is typed. Outside Linux the kernel tells less: see
+// Result.Hint. A secret that was sent is taken out of the output as long as it comes
+// back byte by byte; a program can show it in another form.
 package terminal

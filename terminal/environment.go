@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -55,7 +56,7 @@ func (o *Options) environment(own map[string]string, tty, sandboxed bool, tag st
 }
 
 // tagName marks what a unit started, for whoever has to find it later.
-const tagName = "WASMTOOLS_SESSION"
+const tagName = proctree.Tag
 
 // lookup is the value of a variable; "" if there is none.
 func lookup(env []string, name string) string {

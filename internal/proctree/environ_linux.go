@@ -11,13 +11,23 @@ import (
 // hideEnviron erases the environment that this process was started with from
 // where the kernel shows it to every program of the same user, /proc/PID/environ:
 // it holds the keys of whoever started us. Go has made copies of it long before,
-// and os.Getenv gives those.
+// and os.Getenv gives those. What stays is [Tag].
 var hideEnviron = sync.OnceFunc(func() {
 	start, end := environBounds()
 	if start == 0 || end <= start {
 		return
 	}
-	clear(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&start))), end-start))
+	all := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&start))), end-start)
+	for len(all) > 0 {
+		n := bytes.IndexByte(all, 0)
+		if n < 0 {
+			n = len(all)
+		}
+		if !bytes.HasPrefix(all[:n], []byte(Tag+"=")) {
+			clear(all[:n])
+		}
+		all = all[min(n+1, len(all)):]
+	}
 })
 
 // environBounds are the addresses between which the kernel finds it, zero where it

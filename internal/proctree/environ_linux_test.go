@@ -54,6 +54,9 @@ func sayKey() int {
 	}
 	cmd := exec.Command("/bin/sh", "-c", "echo $"+keyRole)
 	out, err := cmd.Output()
+	if own, rerr := os.ReadFile("/proc/self/environ"); rerr == nil {
+		fmt.Println("tag", strings.Contains("\x00"+string(own), "\x00"+proctree.Tag+"=of-another\x00"))
+	}
 	fmt.Println("own", err == nil && os.Getenv(keyRole) == key && strings.TrimSpace(string(out)) == key)
 	return 0
 }
@@ -62,13 +65,13 @@ func sayKey() int {
 // no file of /proc that programs can read.
 func TestKeysAreNotShown(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), keyRole+"=sk-"+newMarker())
+	cmd.Env = append(os.Environ(), keyRole+"=sk-"+newMarker(), proctree.Tag+"=of-another")
 	out, err := cmd.CombinedOutput()
 	want := "before true\nnone false\n"
 	if canBox() {
 		want += "workspace-write false\nread-only false\n"
 	}
-	want += "own true\n"
+	want += "tag true\nown true\n"
 	if err != nil || string(out) != want {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}

@@ -194,6 +194,10 @@ type Killed struct {
 	ForcedTotal int
 }
 
+// Tag is the variable by which processes of a tree can be found in /proc when
+// nobody knows any more who started them. It is the caller's to set.
+const Tag = "WASMTOOLS_SESSION"
+
 // Errors of this package. StartError and UnavailableError carry the details.
 var (
 	// ErrMoved: Spec.Dir is not the directory that Spec.DirFile is.
