@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,5 +40,18 @@ func TestPresent(t *testing.T) {
 	}
 	if !at(protected, ".vscode/settings.json") || !at(protected, "sub/.git/config") || !at(protected, "sub/.git/hooks") || at(protected, "a.txt") || at(protected, "sub/.git/HEAD") {
 		t.Errorf("protected: %q", protected)
+	}
+	// What is made is there at once: the next program must not see it.
+	for i := range 3 {
+		name := fmt.Sprintf("late%d/.env", i)
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if secrets, _, err := w.Present(t.Context()); err != nil || !at(secrets, name) {
+			t.Errorf("just made: %q, %v; want %s among them", secrets, err, name)
+		}
 	}
 }
