@@ -192,11 +192,12 @@ func runCase(t *testing.T, raw []byte, profile string) {
 	if c.Setup != "" {
 		cmd := exec.Command("bash", "-c", fill(c.Setup))
 		cmd.Dir = w
+		cmd.Env = withoutGit(os.Environ())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("setup: %v\n%s", err, out)
 		}
 	}
-	environ := os.Environ()
+	environ := withoutGit(os.Environ())
 	for k, v := range c.Env {
 		environ = append(environ, k+"="+v)
 	}
@@ -491,4 +492,10 @@ func peak(t *testing.T) int64 {
 	}
 	t.Fatal("no peak is told")
 	return 0
+}
+
+// withoutGit leaves out what git gives to programs that it starts: by GIT_DIR a
+// case would work in the repository in which the tests are run.
+func withoutGit(environ []string) []string {
+	return slices.DeleteFunc(environ, func(e string) bool { return strings.HasPrefix(e, "GIT_") })
 }
