@@ -19,6 +19,11 @@ func TestMain(m *testing.M) {
 	if isCompileChild() { // of the program under test, which is this binary
 		os.Exit(run())
 	}
+	for _, e := range os.Environ() { // by GIT_DIR a test would work in the repository in which it is run
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "GIT_") {
+			os.Unsetenv(name)
+		}
+	}
 	testscript.Main(tests{m}, map[string]func(){
 		"wasmtools":         func() { os.Exit(run()) },
 		"wasmtools-session": func() { os.Exit(actSession()) }, // see TestSessionHasNoPower
