@@ -40,6 +40,20 @@ func (a answers) Offer(_ approval.Request, answer approval.Answer) func() {
 	return func() {}
 }
 
+// awaited is one that is there, and tells when a call begins to wait for it.
+type awaited struct {
+	answers
+	waits chan struct{}
+}
+
+func (a awaited) Attended() bool {
+	select {
+	case a.waits <- struct{}{}:
+	default:
+	}
+	return true
+}
+
 // slowSink says when the decision is to be recorded, and waits.
 type slowSink struct {
 	*ledger
@@ -60,12 +74,13 @@ func (s slowSink) Event(h evidence.Handle, e evidence.Event) error {
 func TestReplacedWhileDecided(t *testing.T) {
 	for _, closing := range []bool{false, true} {
 		s := slowSink{&ledger{}, make(chan struct{}), make(chan struct{})}
-		asked := make(answers, 4)
+		asked := awaited{make(answers, 4), make(chan struct{}, 1)}
 		dir, rt := openDice(t, s, nil, asked)
 		turn := begin(t, rt)
 		first := make(chan wasmtools.Outcome, 1)
 		go func() { first <- turn.Call(t.Context(), []wasmtools.Request{req("one", "throw", "{}")})[0] }()
-		answer := <-asked
+		answer := <-asked.answers
+		<-asked.waits // else it waits for the record, which the sink holds
 		said := make(chan error, 1)
 		go func() { said <- answer(approval.Decision{Verdict: approval.Allow, By: "ann"}) }()
 		<-s.reached
