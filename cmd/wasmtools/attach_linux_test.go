@@ -170,6 +170,7 @@ func TestAttachTames(t *testing.T) {
 // who reads nothing holds up neither the session nor the server.
 func TestAttachFlood(t *testing.T) {
 	home, ws := home(t), t.TempDir()
+	buildTool(t, "daytool", ws)
 	d := sit(t, home, ws, "--approve", "all")
 	session := d.shell()
 	stalledOut, w, err := os.Pipe() // nobody reads
@@ -183,12 +184,14 @@ func TestAttachFlood(t *testing.T) {
 	w.Close()
 	stalled.Expect("ctrl-] leaves")
 	reader, looker := d.attend(session), d.attend("--read-only", session)
-	a := d.free("run", "session", session, "command", "yes flooding; echo not reached", "until", "regex:flooding", "yield_ms", 60000)
+	a := d.free("run", "session", session, "command", "./daytool flood; echo not reached", "until", "regex:flooding", "yield_ms", 60000)
 	if a.State != "running" {
 		t.Fatalf("the flood answers %+v", a)
 	}
-	reader.Expect("(flooding\r\n){1000}")
-	looker.Expect("(flooding\r\n){1000}")
+	for range 10 {
+		reader.Expect("flooding\r\nflooding\r\n")
+		looker.Expect("flooding\r\nflooding\r\n")
+	}
 	looker.Send("\x03") // who only looks stops nothing
 	d.wants(d.free("exec", "command", "echo meanwhile"), "finished", 0, "meanwhile\n")
 	if p := d.free("wait", "session", session, "until", "finished", "timeout_ms", 200); p.State != "running" {

@@ -1,6 +1,6 @@
 // Command daytool is what an agent's working day needs and no machine surely
-// has: a development server, a prompt for a password, a build without end, and
-// progress bars. It uses the standard library only.
+// has: a development server, a prompt for a password, a build and a flood without
+// end, and progress bars. It uses the standard library only.
 package main
 
 import (
@@ -78,6 +78,11 @@ func run(args []string) error {
 		for i := 1; ; i++ {
 			fmt.Println("compiling", strconv.Itoa(i))
 			time.Sleep(10 * time.Millisecond)
+		}
+	case "flood": // some megabytes a second, until it is interrupted
+		for {
+			fmt.Print(strings.Repeat("flooding\n", 20000))
+			time.Sleep(20 * time.Millisecond)
 		}
 	case "progress": // as npm, pip and go show it
 		for i := 0; i <= 100; i += 5 {
