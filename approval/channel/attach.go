@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,14 +80,20 @@ func (v *visit) attach(m message) error {
 	if err := v.send(reply{OK: true}); err != nil {
 		return err
 	}
+	var late atomic.Bool
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		v.obey(typist, m.ReadOnly)
+		v.obey(typist, m.ReadOnly, &late)
 	}()
 	defer func() {
-		v.conn.Close()
+		// What was typed before it left still counts: it may be on its way.
+		end := time.AfterFunc(partingTime, func() {
+			late.Store(true)
+			v.conn.Close()
+		})
 		<-gone
+		end.Stop()
 	}()
 	anew := false
 	viewer := typist
@@ -136,8 +143,8 @@ func (v *visit) attach(m message) error {
 	}
 }
 
-// obey does what the visitor types, until it leaves.
-func (v *visit) obey(j Joined, readOnly bool) {
+// obey does what the visitor types, until it leaves, or until it is too late.
+func (v *visit) obey(j Joined, readOnly bool, late *atomic.Bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sizes, resized := make(chan message, 1), make(chan struct{})
 	go func() {
@@ -151,8 +158,8 @@ func (v *visit) obey(j Joined, readOnly bool) {
 		close(sizes)
 		<-resized
 	}()
-	for {
-		_ = v.conn.SetReadDeadline(time.Time{})
+	_ = v.conn.SetReadDeadline(time.Time{})
+	for !late.Load() {
 		line, err := v.lines.ReadSlice('\n')
 		if err != nil {
 			return

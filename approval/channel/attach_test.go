@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -348,4 +349,50 @@ func TestAttachEnds(t *testing.T) {
 		t.Errorf("it is told %v", err)
 	}
 	r.comes(t, "it has left", func() bool { return len(r.seats) == 0 })
+}
+
+// TestAttachLastWords: what was typed just before the visitor left is typed, also
+// if what it was to be shown cannot be sent any more.
+func TestAttachLastWords(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	for range 20 {
+		r := newRoom()
+		s := bare()
+		s.o.Join = r.join
+		here, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			s.visitor(there).serve()
+		}()
+		c, err := newClient(here, time.Now().Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := attached(t, c, false)
+		for range 500 {
+			if err := a.Type([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		for range 5 {
+			r.say("output")
+		}
+		<-served
+		if len(r.typed) != 500 || len(r.seats) != 0 {
+			t.Fatalf("%d bytes are typed, %d still sit there", len(r.typed), len(r.seats))
+		}
+	}
 }
