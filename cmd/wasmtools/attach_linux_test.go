@@ -290,6 +290,8 @@ func TestAttachTyping(t *testing.T) {
 		at.Send("k")
 		at.Expect("k")
 	}
+	at.Send("\x15echo $((40+3))-done\r")
+	at.Expect("43-done")
 	at.Send("\x1d")
 	if code := at.Wait(); code != 0 {
 		t.Errorf("attach exits with %d: %s", code, at.Output())
@@ -304,7 +306,7 @@ func TestAttachTyping(t *testing.T) {
 		}
 		sum, entries = sum+n, entries+1
 	}
-	want := len("unseen-password\r") + 8000 + len("\x03") + len("\rstty sane\recho $((40+2))-back\r") + 200
+	want := len("unseen-password\r") + 8000 + len("\x03") + len("\rstty sane\recho $((40+2))-back\r") + 200 + len("\x15echo $((40+3))-done\r")
 	if code != 0 || sum != want || entries > 100 {
 		t.Errorf("the record (exit %d) tells of %d bytes in %d entries, want %d bytes in few:\n%s", code, sum, entries, want, out)
 	}
