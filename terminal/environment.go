@@ -38,7 +38,8 @@ func (o *Options) environment(own map[string]string, tty, sandboxed bool, tag st
 		env["PATH"] = fallbackPath
 	}
 	if sandboxed {
-		delete(env, "TMPDIR") // /tmp is their own
+		delete(env, "TMPDIR") // /tmp is their own, and what they cache, as the home cannot be written
+		env["XDG_CACHE_HOME"], env["npm_config_cache"] = ownCache, ownCache+"/npm"
 	}
 	maps.Copy(env, fixed)
 	if tty {
@@ -54,6 +55,10 @@ func (o *Options) environment(own map[string]string, tty, sandboxed bool, tag st
 	}
 	return out
 }
+
+// ownCache is where programs in a sandbox keep their caches: builds of Go, wheels
+// of pip and packages of npm among them. It is kept as long as the server runs.
+const ownCache = "/tmp/.cache"
 
 // tagName marks what a unit started, for whoever has to find it later.
 const tagName = proctree.Tag

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -147,6 +148,11 @@ func (u *unit) launch(ctx context.Context, s proctree.Spec) error {
 		// Without a view of its own the tree's /tmp stands where it is.
 		if a, err := u.m.host.Probe(ctx, p); err == nil && len(a.Gaps) > 0 {
 			s.Env = append(s.Env, "TMPDIR="+p.Tmp)
+			for i, kv := range s.Env {
+				if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(value, ownCache) {
+					s.Env[i] = name + "=" + p.Tmp + strings.TrimPrefix(value, "/tmp")
+				}
+			}
 		}
 	}
 	u.proc, err = u.m.host.Start(ctx, s)
