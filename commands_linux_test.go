@@ -12,12 +12,14 @@ import (
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/internal/ptytest"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
 // terminalAt opens a runtime that runs commands by rules.
 func terminalAt(t *testing.T, dir string, rules *policy.Policy) (*wasmtools.Runtime, *wasmtools.Turn) {
 	t.Helper()
+	ptytest.NeedSandbox(t)
 	home := t.TempDir()
 	rt, err := wasmtools.Open(t.Context(), wasmtools.Options{
 		Workspaces: []wasmtools.Workspace{{Dir: dir, Policy: func() policy.Policy { return *rules }}},

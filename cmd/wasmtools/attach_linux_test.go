@@ -65,6 +65,7 @@ func (d *desk) shell() string {
 // was, also if a program has drawn a screen on it, hidden its cursor and
 // coloured it. Control: while it is attached the terminal is raw.
 func TestAttachLeavesTheTerminal(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	fresh, slave := ptytest.Open(t)
 	defer fresh.Close()
@@ -125,6 +126,7 @@ func TestGuarded(t *testing.T) {
 // does nothing else, and nothing that the terminal would answer arrives. Control:
 // the same bytes from the same program arrive at a terminal of the test's own.
 func TestAttachTames(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	const hostile = `\033]52;c;cm0gLXJmIC8=\007\033]0;a title\007\033]2;a title\033\\\033]8;;https://evil.example\033\\link\033]8;;\033\\\033[21t\033[6n\033[c\033[>c\033P$qm\033\\\033P+q544e\033\\\033]11;?\007\033[?1003h\033[3J\033[5i\005\033[?996n\033_Gi=1;AAAA\033\\`
 	if err := os.WriteFile(filepath.Join(ws, "hostile.sh"), []byte("printf 'before-"+hostile+"-after'\n"), 0o644); err != nil {
@@ -169,6 +171,7 @@ func TestAttachTames(t *testing.T) {
 // TestAttachFlood: while a program floods, a person sees it and stops it, and one
 // who reads nothing holds up neither the session nor the server.
 func TestAttachFlood(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	buildTool(t, "daytool", ws)
 	d := sit(t, home, ws, "--approve", "all")
@@ -220,6 +223,7 @@ func TestAttachFlood(t *testing.T) {
 // TestAttachSizes: the session takes the size of the person's terminal, at once
 // and whenever it changes, also in a storm; who only looks changes nothing.
 func TestAttachSizes(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	d := sit(t, home, ws, "--approve", "all")
 	session := d.shell()
@@ -269,6 +273,7 @@ func TestAttachSizes(t *testing.T) {
 // shows it and where it does not; and a program that does not read sends nobody
 // away.
 func TestAttachTyping(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	d := sit(t, home, ws, "--approve", "all")
 	session := d.shell()

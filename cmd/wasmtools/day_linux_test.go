@@ -191,6 +191,7 @@ reason = "people push"
 // TestWorkingDay is an agent's day over MCP: what people do at a terminal, with
 // a person's yes where no rule speaks, and without a step that hangs.
 func TestWorkingDay(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	configure(t, home, rulesOfTheDay)
 	buildTool(t, "daytool", ws)

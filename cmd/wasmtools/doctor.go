@@ -18,6 +18,7 @@ import (
 type finding struct {
 	What   string `json:"what"`
 	OK     bool   `json:"ok"`
+	Absent bool   `json:"absent,omitempty"` // it cannot be had here, and nothing is wrong
 	Detail string `json:"detail"`
 }
 
@@ -33,7 +34,7 @@ func newDoctor() *cobra.Command {
 			list := f.examine(c)
 			bad := 0
 			for _, x := range list {
-				if !x.OK {
+				if !x.OK && !x.Absent {
 					bad++
 				}
 			}
@@ -46,7 +47,10 @@ func newDoctor() *cobra.Command {
 			} else {
 				for _, x := range list {
 					mark := "ok  "
-					if !x.OK {
+					switch {
+					case x.Absent:
+						mark = "none"
+					case !x.OK:
 						mark = "BAD "
 					}
 					fmt.Fprintf(c.OutOrStdout(), "%s %-10s %s\n", mark, x.What, x.Detail)
@@ -64,24 +68,24 @@ func newDoctor() *cobra.Command {
 }
 
 func (f *runtimeFlags) examine(c *cobra.Command) []finding {
-	list := []finding{{"program", true, fmt.Sprintf("wasmtools %s, %s, %s/%s", version, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)}}
+	list := []finding{{What: "program", OK: true, Detail: fmt.Sprintf("wasmtools %s, %s, %s/%s", version, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)}}
 	core := toolswasm.Core()
-	list = append(list, finding{"core", true, fmt.Sprintf("%d bytes, %s", len(core), tool.DigestOf(core))})
+	list = append(list, finding{What: "core", OK: true, Detail: fmt.Sprintf("%d bytes, %s", len(core), tool.DigestOf(core))})
 
 	rt, turn, err := f.begin(c)
 	if err != nil {
-		return append(list, finding{"workspace", false, err.Error()})
+		return append(list, finding{What: "workspace", OK: false, Detail: err.Error()})
 	}
 	defer rt.Close()
 	for _, h := range rt.Health() {
-		list = append(list, finding{h.What, h.OK, h.Detail})
+		list = append(list, finding{What: h.What, OK: h.OK, Detail: h.Detail})
 	}
-	for _, h := range rt.Sandboxes(c.Context()) {
-		list = append(list, finding{h.What, h.OK, h.Detail})
+	for _, h := range rt.Sandboxes(c.Context()) { // without one commands are refused, and all else works
+		list = append(list, finding{What: h.What, OK: h.OK, Absent: !h.OK, Detail: h.Detail})
 	}
 	t0 := time.Now()
 	r := turn.Call(c.Context(), []wasmtools.Request{{Tool: "read_discover", Arguments: []byte(`{"mode":"list","max_results":1}`)}})[0].Result
-	list = append(list, finding{"sandbox", !r.IsError, fmt.Sprintf("a call through the whole path took %s", roundTime(time.Since(t0)))})
+	list = append(list, finding{What: "sandbox", OK: !r.IsError, Detail: fmt.Sprintf("a call through the whole path took %s", roundTime(time.Since(t0)))})
 	if r.IsError {
 		list[len(list)-1].Detail = r.PlainText()
 	}
@@ -90,11 +94,11 @@ func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 		info, err := os.Stat(dir.path)
 		switch {
 		case err != nil:
-			list = append(list, finding{dir.what, false, err.Error()})
+			list = append(list, finding{What: dir.what, OK: false, Detail: err.Error()})
 		case goruntime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0:
-			list = append(list, finding{dir.what, false, dir.path + " can be written by others; chmod go-w it"})
+			list = append(list, finding{What: dir.what, OK: false, Detail: dir.path + " can be written by others; chmod go-w it"})
 		default:
-			list = append(list, finding{dir.what, true, dir.path})
+			list = append(list, finding{What: dir.what, OK: true, Detail: dir.path})
 		}
 	}
 	return list

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wasmtools/wasmtools/internal/ptytest"
 )
 
 // attackScene is what testdata/attacktool reads.
@@ -132,6 +134,7 @@ var (
 // session, through the product: nothing may come through, and leave a trace.
 // Without a sandbox, which a person allows, the same attacks come through.
 func TestEscape(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	t.Run("compile", func(t *testing.T) { home(t) }) // for all tests, so not below base
 	base := outsideTmp(t)
 	t.Setenv("TMPDIR", base)

@@ -46,6 +46,7 @@ func (r toolResult) named(t *testing.T, word string) string {
 // can neither answer calls nor see what is ours or secret. Control: the same
 // files can be read by whoever stands outside.
 func TestCommandsOverMCP(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	key := filepath.Join(home, "state", "planted.key")
 	for p, text := range map[string]string{key: "KEY-BYTES", filepath.Join(ws, ".env"): "ENV-BYTES", filepath.Join(ws, "a.txt"): "hello"} {
@@ -103,6 +104,7 @@ func TestCommandsOverMCP(t *testing.T) {
 // it, which the model sees and the record marks; whoever only looks types nothing;
 // nobody without a terminal gets in, and no session.
 func TestAttach(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home, ws := home(t), t.TempDir()
 	c := connect(t, command(t, home, ws, "mcp", "-q", "--approve", "all"))
 	id := c.call("terminal_session", `{"op":"open"}`).named(t, "session")
@@ -139,6 +141,7 @@ func TestAttach(t *testing.T) {
 // TestServerLeavesNothing: what ran is gone when the server is killed, and when
 // its client hangs up. Control: it runs before.
 func TestServerLeavesNothing(t *testing.T) {
+	ptytest.NeedSandbox(t)
 	home := home(t)
 	for _, kill := range []bool{true, false} {
 		ws := t.TempDir()
