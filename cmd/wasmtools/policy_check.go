@@ -12,6 +12,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -22,6 +23,7 @@ import (
 	"github.com/wasmtools/wasmtools/approval/shell"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/config"
+	"github.com/wasmtools/wasmtools/terminal"
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/tools-wasm/alias"
 	"github.com/wasmtools/wasmtools/workspace"
@@ -287,13 +289,14 @@ func canonicalArguments(args json.RawMessage) (json.RawMessage, error) {
 	return out, nil
 }
 
-// terminalMembers are all arguments of the terminal, as they are spelt. The
-// decoder takes Command for command too, so a member that is spelt otherwise
+// terminalMembers are all arguments of the terminal, as its schema spells them.
+// The decoder takes Command for command too, so a member that is spelt otherwise
 // would be judged in place of the one that runs, or pass unjudged.
-var terminalMembers = []string{
-	"op", "command", "cwd", "env", "tty", "split", "yield_ms", "timeout_ms", "max_output_bytes", "shell", "cols", "rows", "profile",
-	"session", "process", "until", "text", "keys", "secret_ref", "cursor", "max_bytes", "signal", "target",
-}
+var terminalMembers = sync.OnceValue(func() []string {
+	var schema struct{ Properties map[string]json.RawMessage }
+	_ = json.Unmarshal((*terminal.Tool)(nil).Definition().Input, &schema) // it is our own
+	return slices.Sorted(maps.Keys(schema.Properties))
+})
 
 // knownMembers refuses arguments that the terminal does not have.
 func knownMembers(args json.RawMessage) error {
@@ -302,9 +305,9 @@ func knownMembers(args json.RawMessage) error {
 		return tool.Errorf(tool.SchemaInvalid, "the arguments of %s do not fit: %v", terminalTool, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if !slices.Contains(terminalMembers, name) {
+		if !slices.Contains(terminalMembers(), name) {
 			return tool.Errorf(tool.SchemaInvalid, "$.%s: %s has no such argument", tool.QuotePath(name), terminalTool).
-				WithNext("leave it out, or spell it as the tool does: %s", strings.Join(terminalMembers, ", "))
+				WithNext("leave it out, or spell it as the tool does: %s", strings.Join(terminalMembers(), ", "))
 		}
 	}
 	return nil
