@@ -31,6 +31,16 @@ type Entry struct {
 	Tool      tool.Tool
 	Available bool
 	Reason    string // why it is not available
+
+	Server  string   // the upstream server's name; empty if there is none
+	About   string   // what the server says about itself, for ranking
+	Aliases []string // further names that selectors see
+}
+
+// Watcher is implemented by sources that tell of their changes. A value that was
+// received means that Snapshot has changed since the last one.
+type Watcher interface {
+	Changed() <-chan struct{}
 }
 
 // Static is a source whose tools never change and are always available.
