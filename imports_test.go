@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"approval/policy", "approval/show", "evidence/index"},
 	{"approval/terminal", "approval/channel", "config"},
 	{""}, // the library's front door
-	{"mcp/server"},
+	{"mcp/server", "selftest"},
 	{"cmd/...", "bench/..."},
 }
 

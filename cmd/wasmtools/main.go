@@ -75,7 +75,7 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 	root.PersistentFlags().BoolP("verbose", "v", false, "say on stderr how long calls took")
 	root.PersistentFlags().Bool("no-input", false, "never ask on the terminal (for scripts; what needs a person ends with exit code 4)")
 	root.AddCommand(
-		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newVersion(), newMan(),
+		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newSelftest(), newVersion(), newMan(),
 		newApprovals(), newAttach(), newSecret(),
 		newPolicy(), newConfig(), newEvidence(), newArtifacts(),
 	)

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package selftest
+
+func kernel() string           { return "" }
+func fileSystem(string) string { return "" }
