@@ -1,6 +1,9 @@
 package tool
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Result is what a call answers.
 type Result struct {
@@ -44,19 +47,20 @@ func TextResult(s string) Result { return Result{Content: []Content{Text(s)}} }
 
 // PlainText joins the text blocks of r with line ends.
 func (r Result) PlainText() string {
+	var b strings.Builder
 	n := 0
-	var first string
 	for _, c := range r.Content {
-		if c.Kind == KindText {
-			if n == 0 {
-				first = c.Text
-			} else {
-				first += "\n" + c.Text
-			}
-			n++
+		if c.Kind != KindText {
+			continue
 		}
+		if n++; n == 1 && len(r.Content) == 1 {
+			return c.Text
+		} else if n > 1 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(c.Text)
 	}
-	return first
+	return b.String()
 }
 
 // MarshalJSON writes c in the shape that MCP gives content blocks.
