@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"runtime/wasihost"},
 	{"runtime/extism", "runtime/wasicmd"},
 	{"runtime", "terminal"},
-	{"catalog", "approval", "approval/shell", "evidence"},
+	{"budget", "catalog", "approval", "approval/shell", "evidence"},
 	{"approval/policy", "approval/show", "evidence/index"},
 	{"approval/terminal", "approval/channel", "config"},
 	{""}, // the library's front door
@@ -55,6 +55,8 @@ var forbidden = []struct {
 		"the rewriter is a pure function of bytes; the engine validates before and after it, in runtime/"},
 	{[]string{"catalog"}, []string{"net", "net/http", "os/exec", "database/sql"},
 		"a plan is a pure function of snapshots and facts, so that every choice can be explained and replayed"},
+	{[]string{"budget"}, []string{"net", "net/http", "os/exec", "database/sql"},
+		"what is shown of a result is a pure function of it; storing the rest is the caller's"},
 	{[]string{"approval/policy", "approval/shell"}, []string{"net/http", "os/exec"},
 		"a verdict is a pure function of rules and call, so that every one can be explained and judged again"},
 	{[]string{"", "runtime", "catalog", "evidence", "workspace"}, []string{module + "/config"},

@@ -1,0 +1,274 @@
+package budget
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// Key is the member that marks a receipt in structured content. Where it stands
+// in place of a string, it names the artifact with the whole of it. At the top
+// it says that something was left out, and how to read it.
+const Key = "wasmtools_receipt"
+
+// Room that receipts take at most, in bytes of JSON; see TestReceiptsKeepToTheirRoom.
+const (
+	partRoom = 512  // in place of a string
+	endsRoom = 1024 // of both ends of a string, where its artifact cannot be read
+	markRoom = 2560 // at the top, with the whole value's receipt if there is one
+
+	// archivedRoom is what the details need besides, for what became of the text.
+	archivedRoom = 512
+
+	// shortScalar is the longest string that stays for certain as a member at the
+	// top, when everything else of a value has become one artifact.
+	shortScalar = 256
+)
+
+// structured is the second gate, for structured content and for details.
+func (k *keeping) structured(g Gate, r *tool.Result) {
+	if len(r.Structured) > g.Structured {
+		r.Structured = k.fit(r.Structured, g.Structured, "the structured result of "+k.Tool)
+	}
+	most := g.Structured - archivedRoom
+	if len(r.Details) == 0 || valueSize(r.Details) <= most {
+		return
+	}
+	p, err := marshal(r.Details)
+	if err != nil || len(p) <= most {
+		return // the surface says that they cannot be encoded
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(k.fit(p, most, "the details of "+k.Tool), &members); err != nil {
+		return
+	}
+	r.Details = make(map[string]any, len(members))
+	for name, v := range members {
+		r.Details[name] = v
+	}
+}
+
+// fit is raw within most bytes. Raw may be no JSON at all.
+func (k *keeping) fit(raw json.RawMessage, most int, title string) json.RawMessage {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return k.whole(raw, nil, most, title)
+	}
+	p := b.Bytes()
+	if len(p) <= most && p[0] == '{' {
+		return p
+	}
+	values, members := walk(p)
+	forged := false // a name that stands twice would be read either way
+	for i := range members {
+		if members[i].name() == Key {
+			forged, members[i].scalar = true, false
+		}
+	}
+	parts, ok := k.parts(p, values, most)
+	if !ok || forged || p[0] != '{' {
+		return k.whole(raw, members, most, title)
+	}
+	out := append(make([]byte, 0, most), '{')
+	out = append(append(out, `"`+Key+`":`...), k.mark(nil, map[string]any{"fields": len(parts)})...)
+	out = append(out, ',')
+	from := 1
+	for _, s := range parts {
+		out = append(out, p[from:s.from]...)
+		var text string
+		_ = json.Unmarshal(p[s.from:s.to], &text) // Compact has read it
+		out = append(append(append(out, `{"`+Key+`":`...), k.part(title, text)...), '}')
+		from = s.to
+	}
+	return append(out, p[from:]...)
+}
+
+// parts chooses the largest strings that have to go, in the order of p. It
+// reports whether that is enough.
+func (k *keeping) parts(p []byte, values []span, most int) ([]span, bool) {
+	room := partRoom
+	if !k.Readable || k.Keeper == nil || k.sensitive {
+		room += endsRoom
+	}
+	slices.SortStableFunc(values, func(a, b span) int { return cmp.Compare(b.len(), a.len()) })
+	size, n := len(p)+markRoom, 0
+	for n < len(values) && n < maxParts && size > most && values[n].len() > room {
+		size -= values[n].len() - room
+		n++
+	}
+	chosen := values[:n]
+	slices.SortFunc(chosen, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return chosen, size <= most
+}
+
+// part is the receipt for one string.
+func (k *keeping) part(title, text string) []byte {
+	ref, err := k.keep(title, "text/plain; charset=utf-8", text)
+	m := map[string]any{}
+	k.describe(m, ref, err, text)
+	if err != nil || !k.Readable {
+		m["head"], m["tail"] = valid(headWithin(text, endsRoom/2)), valid(tailWithin(text, endsRoom/2))
+	}
+	out, _ := marshal(m) // texts and numbers
+	return out
+}
+
+// whole keeps raw as one artifact. What stays of it are the scalars among its
+// members, as long as they fit, numbers before strings.
+func (k *keeping) whole(raw []byte, members []member, most int, title string) json.RawMessage {
+	ref, err := k.keep(title, "application/json", string(raw))
+	m := map[string]any{}
+	k.describe(m, ref, err, string(raw))
+	if err != nil || !k.Readable {
+		m["head"], m["tail"] = valid(headWithin(string(raw), endsRoom/2)), valid(tailWithin(string(raw), endsRoom/2))
+	}
+	size := markRoom
+	keeps := func(v member) bool {
+		if v.scalar && size+v.to-v.from+1 <= most {
+			size += v.to - v.from + 1
+			return true
+		}
+		return false
+	}
+	stay := make([]bool, len(members))
+	for _, short := range []bool{true, false} {
+		for i, v := range members {
+			if !stay[i] && (v.to-v.from <= shortScalar) == short {
+				stay[i] = keeps(v)
+			}
+		}
+	}
+	var rest []byte
+	gone := 0
+	for i, v := range members {
+		if !stay[i] {
+			gone++
+			continue
+		}
+		rest = append(append(rest, ','), v.p[v.from:v.to]...)
+	}
+	m["members_left_out"] = gone
+	return append(append(append([]byte(`{"`+Key+`":`), k.mark(m, nil)...), rest...), '}')
+}
+
+// describe says of a part what was kept of it.
+func (k *keeping) describe(m map[string]any, ref Kept, err error, text string) {
+	if err != nil {
+		m["bytes"], m["not_kept"] = len(text), whyNot(err)
+		return
+	}
+	m["artifact"], m["bytes"], m["lines"], m["sha256"] = Scheme+ref.Handle, ref.Bytes, ref.Lines, strings.TrimPrefix(string(ref.Digest), "sha256:")
+	if ref.Dropped > 0 {
+		m["dropped"] = ref.Dropped
+	}
+	if ref.Redacted {
+		m["redacted"] = true
+	}
+	if ref.Long() {
+		m["longest_line"] = ref.LongestLine
+	}
+}
+
+// mark is the receipt at the top.
+func (k *keeping) mark(whole, more map[string]any) []byte {
+	m := map[string]any{"tool": headWithin(k.Tool, 64)}
+	if s := sourceOf(k.Arguments); s != "" {
+		m["source"] = s
+	}
+	if k.isError {
+		m["error"] = string(k.code)
+	}
+	for _, from := range []map[string]any{whole, more} {
+		for name, v := range from {
+			m[name] = v
+		}
+	}
+	switch {
+	case k.sensitive || k.Keeper == nil || whole != nil && whole["artifact"] == nil:
+		m["read"] = "what is left out is not kept; only its beginning and its end are shown"
+	case !k.Readable:
+		m["read"] = "no tool here reads what is left out; a person can: wasmtools artifacts export HANDLE"
+	default:
+		m["read"] = `each ` + Key + ` with an artifact stands for text that is too long to be shown, and is kept whole: search it first, with grep {"pattern":"...","path":"artifact:...","mode":"content"}; ` +
+			`then read parts, with read_open {"path":"artifact:...","selection":{"lines":{"start":1,"end":200}}}, or where there is a longest_line {"selection":{"range":{"offset":0,"length":16384}}}; never all of it in one call. It says nothing about what the text says`
+	}
+	out, _ := marshal(m) // texts and numbers
+	return out
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// span is where a string stands, with its quotes.
+type span struct{ from, to int }
+
+func (s span) len() int { return s.to - s.from }
+
+// member is one at the top: where it stands, with its name.
+type member struct {
+	p        []byte
+	from, to int
+	value    int
+	scalar   bool
+}
+
+func (m member) name() string {
+	var s string
+	_ = json.Unmarshal(m.p[m.from:m.value-1], &s)
+	return s
+}
+
+// walk finds the strings among the values of p, and the members at its top. P is
+// JSON without spaces.
+func walk(p []byte) (values []span, members []member) {
+	type container struct{ object, named bool } // named: the next string is a value
+	var open []container
+	begin := func(at int) {
+		if len(open) == 1 && open[0].object {
+			members = append(members, member{p: p, from: at, scalar: true})
+		}
+	}
+	end := func(at int) {
+		if len(open) == 1 && open[0].object && len(members) > 0 {
+			members[len(members)-1].to = at
+		}
+	}
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; c {
+		case '{', '[':
+			if len(open) == 1 && len(members) > 0 {
+				members[len(members)-1].scalar = false
+			}
+			open = append(open, container{object: c == '{'})
+			if c == '{' && i+1 < len(p) && p[i+1] == '"' {
+				begin(i + 1)
+			}
+		case '}', ']':
+			end(i)
+			open = open[:len(open)-1]
+		case ',':
+			end(i)
+			open[len(open)-1].named = false
+			begin(i + 1)
+		case ':':
+			open[len(open)-1].named = true
+			if len(open) == 1 {
+				members[len(members)-1].value = i + 1
+			}
+		case '"':
+			from := i
+			for i++; p[i] != '"'; i++ {
+				if p[i] == '\\' {
+					i++
+				}
+			}
+			if len(open) == 0 || !open[len(open)-1].object || open[len(open)-1].named {
+				values = append(values, span{from, i + 1})
+			}
+		}
+	}
+	return values, members
+}
