@@ -19,6 +19,7 @@ const module = "github.com/wasmtools/wasmtools"
 var layers = [][]string{
 	{"tool"},
 	{"internal/..."},
+	{"workspace/charset"},
 	{"manifest", "workspace", "artifact", "secret", "guest-sdk/...", "tools-wasm", "tools-wasm/alias"},
 	{"workspace/search", "hostfuncs/httpfetch", "terminal/output"},
 	{"hostfuncs"},
@@ -47,7 +48,7 @@ var forbidden = []struct {
 	why      string
 }{
 	{[]string{"tool"}, []string{module + "/..."}, "every package speaks in tool's terms, so it can know none of them"},
-	{[]string{"hostfuncs", "workspace", "workspace/search", "manifest", "tool"}, []string{"net", "net/http", "os/exec"},
+	{[]string{"hostfuncs", "workspace", "workspace/charset", "workspace/search", "manifest", "tool"}, []string{"net", "net/http", "os/exec"},
 		"a reviewer of the boundary must not have to wonder whether a guest's call reaches a socket or starts a program; only hostfuncs/httpfetch sees the network"},
 	{[]string{"hostfuncs", "workspace", "workspace/search", "manifest", "catalog", "approval", "tool"}, []string{"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/..."},
 		"the boundary is readable without knowing an engine; only runtime/ sees wazero"},
