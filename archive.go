@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/wasmtools/wasmtools/artifact"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/manifest"
@@ -37,7 +38,7 @@ func (o Options) archive(core runtime.Module, files *workspace.Workspace) *archi
 	if o.StateDir == "" {
 		return nil
 	}
-	a := &archive{store: artifact.Open(artifact.Dir(o.StateDir, files.RealPath()), artifact.Options{}), core: core, hidden: o.Hidden}
+	a := &archive{store: artifact.Open(artifact.Dir(o.StateDir, files.RealPath()), o.Artifacts), core: core, hidden: o.Hidden}
 	if a.hidden == nil {
 		a.hidden = func() []string { return nil }
 	}
@@ -94,9 +95,6 @@ func (s archivingSink) Artifact(i tool.ArtifactInfo, r io.Reader) (tool.Artifact
 	ref, _, err := s.archive.put(s.scope, i, r)
 	return ref, err
 }
-
-// scheme is what stands before a handle where a path may stand.
-const scheme = "artifact:"
 
 // readers are the tools that take artifact:<handle> as a path.
 var readers = []string{"read_open", "grep"}
@@ -161,7 +159,7 @@ func (r archiveReader) read(ctx context.Context, inv tool.Invocation, handle str
 		return res, false, err
 	}
 	defer again.Close()
-	return renamed(res, f.Name(), scheme+handle), f.Same(again), nil
+	return renamed(res, f.Name(), budget.Scheme+handle), f.Same(again), nil
 }
 
 // over is the tool with one file in place of the workspace.
@@ -177,7 +175,7 @@ func (r archiveReader) over(files *workspace.Workspace, name string) tool.Tool {
 // handleIn is the handle that the path of some arguments is, and the arguments;
 // "" if it is none.
 func handleIn(args json.RawMessage) (string, map[string]json.RawMessage) {
-	if !bytes.Contains(args, []byte(scheme)) && !bytes.Contains(args, []byte(`\`)) {
+	if !bytes.Contains(args, []byte(budget.Scheme)) && !bytes.Contains(args, []byte(`\`)) {
 		return "", nil
 	}
 	var members map[string]json.RawMessage
@@ -185,7 +183,7 @@ func handleIn(args json.RawMessage) (string, map[string]json.RawMessage) {
 	if json.Unmarshal(args, &members) != nil || json.Unmarshal(members["path"], &path) != nil {
 		return "", nil // no path, which the tool's schema allows or not
 	}
-	handle, ok := strings.CutPrefix(path, scheme)
+	handle, ok := strings.CutPrefix(path, budget.Scheme)
 	if !ok || !artifact.ValidHandle(handle) {
 		return "", nil
 	}

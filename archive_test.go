@@ -129,8 +129,8 @@ func TestLongResult(t *testing.T) {
 			t.Errorf("the receipt has no %q: %s", want, receipt)
 		}
 	}
-	if n := len(out.Result.Content); n != 2 || out.Result.Content[1].Kind != tool.KindImage {
-		t.Errorf("%d blocks are left; want the receipt and the image", n)
+	if c := out.Result.Content; len(c) != 3 || c[1].Kind != tool.KindImage || c[2].Kind != tool.KindResourceLink || c[2].URI != "artifact:"+m[1] {
+		t.Errorf("the blocks are %v; want the receipt, the image and a link", c)
 	}
 	if d, _ := out.Result.Details["archived"].(map[string]any); d["artifact"] != name || d["sha256"] != string(digest) || d["shown"] != "receipt" {
 		t.Errorf("details %v", out.Result.Details)
@@ -217,7 +217,7 @@ func TestWhatIsArchived(t *testing.T) {
 		"an error at the limit":   {result: failing(8000), shown: whole},
 		"an error over it":        {result: failing(8001), shown: receipt, says: "result: error trap\n"},
 		"an error, no reader":     {shelf: shelf{space: deaf}, result: failing(60 << 10), shown: whole},
-		"a sensitive one":         {result: sensitive, shown: ends, says: "63489 bytes are not shown, and they are not kept: a sensitive result is not archived"},
+		"a sensitive one":         {result: sensitive, shown: ends, says: "63489 bytes are not shown; and they are not kept: a sensitive result is not archived"},
 		"no reader":               {shelf: shelf{space: deaf}, result: text(256 << 10), shown: whole},
 		"no reader, more":         {shelf: shelf{space: deaf}, result: text(256<<10 + 1), shown: ends, says: "wasmtools artifacts export "},
 		"no store":                {shelf: shelf{options: wasmtools.Options{StateDir: "none"}}, result: text(256 << 10), shown: whole},
@@ -244,7 +244,7 @@ func TestWhatIsArchived(t *testing.T) {
 		if r.IsError != c.result.IsError || r.Code != c.result.Code {
 			t.Errorf("%s: the answer has the code %q", name, r.Code)
 		}
-		if name == "two blocks" && (len(r.Content) != 2 || r.Content[1].Kind != tool.KindAudio) {
+		if name == "two blocks" && (len(r.Content) != 3 || r.Content[1].Kind != tool.KindAudio) {
 			t.Errorf("%s: the blocks are %v", name, r.Content)
 		}
 		if name == "control characters" || name == "invalid bytes" {

@@ -16,6 +16,7 @@ import (
 	"github.com/wasmtools/wasmtools/approval/policy"
 	"github.com/wasmtools/wasmtools/approval/shell"
 	"github.com/wasmtools/wasmtools/artifact"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -30,6 +31,7 @@ type prepared struct {
 
 	approver approval.Approver // of this call only; may be nil
 	patience time.Duration
+	ceiling  budget.Gate // of the surface
 
 	ended  bool // result is the answer, nothing is left to do
 	result tool.Result
@@ -93,7 +95,7 @@ func (s *space) tighten() error {
 
 // freeze checks a call's arguments and fixes what the call is.
 func (t *Turn) freeze(tg *target, rec *record) (p *prepared) {
-	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience, rec: rec}
+	p = &prepared{tool: tg.item.Tool, def: tg.item.Definition, sink: tg.req.Sink, approver: tg.req.Approver, patience: tg.req.Patience, ceiling: tg.req.Ceiling, rec: rec}
 	if a := t.space.archive; a != nil {
 		p.sink = archivingSink{p.sink, a, artifact.Scope{Session: t.rt.session, Call: tg.req.CallID, Tool: p.def.Name}}
 	}

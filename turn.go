@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/tools-wasm/alias"
@@ -46,6 +47,10 @@ type Request struct {
 	// Patience is how long the call waits for the others, if Approver takes no
 	// part, before it answers approval_required. 0 means as long as the ticket.
 	Patience time.Duration
+
+	// Ceiling bounds what is shown of the result below what [Options.Budget] says,
+	// where whoever asks can take less. The zero value lowers nothing.
+	Ceiling budget.Gate
 }
 
 // Outcome is the answer to one Request.
@@ -56,8 +61,9 @@ type Outcome struct {
 	Ticket string // set with approval_required: what Resume takes
 }
 
-// Tools lists what the model may be shown, in a stable order.
-func (t *Turn) Tools() []tool.Definition { return t.list.Exposed() }
+// Tools lists what the model may be shown, in a stable order. Each output schema
+// is that of the tool, or of a result with receipts, see [budget.Admit].
+func (t *Turn) Tools() []tool.Definition { return admitted(t.list.Exposed()) }
 
 // List is every registered tool with its state and reason.
 func (t *Turn) List() []catalog.Item { return t.list.Items }

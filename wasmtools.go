@@ -14,6 +14,8 @@ import (
 
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/artifact"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
@@ -85,6 +87,14 @@ type Options struct {
 
 	// Terminal lets models run commands; nil lets them run none.
 	Terminal *Terminal
+
+	// Budget says how much of a result is shown; it is asked at every call, so that
+	// it can change while the runtime is open. It must be fast and safe for
+	// concurrent use. Nil means the defaults of package budget.
+	Budget func() budget.Gates
+
+	// Artifacts bounds what is kept of results that are not shown whole.
+	Artifacts artifact.Options
 
 	// CompileChild are the arguments that start a process which calls
 	// runtime.CompileMain and nothing else: [Options.Modules] are then compiled
@@ -174,6 +184,7 @@ type Runtime struct {
 	spaces  []*space
 	host    *proctree.Host // of commands; nil: none run
 	rules   RuleKeeper
+	gates   func() budget.Gates
 	notice  func(string)
 	turns   atomic.Uint64
 	calls   atomic.Uint64
@@ -208,7 +219,11 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
 		sources: o.Sources,
 		rules:   o.Rules,
+		gates:   o.Budget,
 		notice:  o.Notice,
+	}
+	if r.gates == nil {
+		r.gates = func() budget.Gates { return budget.Gates{} }
 	}
 	if r.notice == nil {
 		r.notice = func(string) {}

@@ -128,7 +128,9 @@ func printResult(w io.Writer, r tool.Result, asJSON bool) error {
 		switch c.Kind {
 		case tool.KindText:
 		case tool.KindResourceLink:
-			text = c.URI
+			if text = c.URI; strings.Contains(r.PlainText(), text) {
+				continue // a receipt, which names it
+			}
 		default:
 			text = fmt.Sprintf("[%s, %s, %d bytes; use --json to get it]", c.Kind, c.MIMEType, len(c.Data))
 		}
