@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/mcp/server"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -68,8 +69,13 @@ func (b *backend) Tools() []tool.Definition {
 
 func (b *backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
 	return b.turn.Call(ctx, []wasmtools.Request{{
-		Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience,
+		Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience, Ceiling: server.Ceiling(),
 	}})[0].Result
 }
 
 func (b *backend) Decide(ticket string, d approval.Decision) error { return b.rt.Decide(ticket, d) }
+
+// OpenArtifact implements [server.Shelf].
+func (b *backend) OpenArtifact(handle string) (*artifact.File, error) {
+	return b.turn.OpenArtifact(handle)
+}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -31,7 +32,10 @@ type runtimeBackend struct {
 
 func (b *runtimeBackend) Tools() []tool.Definition { return b.turn.Tools() }
 func (b *runtimeBackend) Call(ctx context.Context, c Call, sink tool.Sink) tool.Result {
-	return b.turn.Call(ctx, []wasmtools.Request{{Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience}})[0].Result
+	return b.turn.Call(ctx, []wasmtools.Request{{Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience, Ceiling: Ceiling()}})[0].Result
+}
+func (b *runtimeBackend) OpenArtifact(handle string) (*artifact.File, error) {
+	return b.turn.OpenArtifact(handle)
 }
 func (b *runtimeBackend) Decide(ticket string, d approval.Decision) error {
 	return b.rt.Decide(ticket, d)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -25,6 +26,16 @@ type fake struct {
 	desk  *approval.Desk // where "write" asks
 	disk  atomic.Int64   // what "write" would change, as a person is shown it
 	wrote atomic.Int64
+
+	store *artifact.Store // of "long" and "foreign"; may be nil
+}
+
+// OpenArtifact opens what "long" has kept.
+func (f *fake) OpenArtifact(handle string) (*artifact.File, error) {
+	if f.store == nil {
+		return nil, artifact.NotFound()
+	}
+	return f.store.Open("s", handle)
 }
 
 func newFake() *fake {
@@ -109,6 +120,13 @@ func (f *fake) Call(ctx context.Context, c Call, sink tool.Sink) tool.Result {
 		return tool.ErrorResult(tool.Errorf(tool.NotExposed, "the tool exists, out of this list"))
 	case "structured":
 		return tool.Result{Content: []tool.Content{tool.Text("1 hit")}, Structured: json.RawMessage(`{"hits":1}`), Details: map[string]any{"ms": 3}}
+	case "long", "foreign": // kept for this session, and for another one
+		ref, err := f.store.Put(artifact.Scope{Session: map[string]string{"long": "s", "foreign": "other"}[c.Tool]},
+			tool.ArtifactInfo{MIMEType: "text/plain; charset=utf-8"}, strings.NewReader(strings.Repeat("aé\n", 15)+"\xff"+strings.Repeat("x", 30_000)))
+		if err != nil {
+			return tool.ErrorResult(err)
+		}
+		return tool.Result{Content: []tool.Content{tool.Text("kept"), {Kind: tool.KindResourceLink, URI: "artifact:" + ref.Handle, Name: "the result of long", MIMEType: "text/plain; charset=utf-8"}}}
 	case "panic":
 		panic("boom")
 	case "slow":

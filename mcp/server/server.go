@@ -150,16 +150,24 @@ func New(backend Backend, opts Options) *Server {
 	impl := &mcpsdk.Implementation{Name: opts.Name, Title: opts.Title, Version: opts.Version}
 	s.info, _ = json.Marshal(impl) // three strings: cannot fail
 	_, changes := backend.(Watcher)
+	caps := &mcpsdk.ServerCapabilities{Tools: &mcpsdk.ToolCapabilities{ListChanged: changes}}
+	shelf, hasShelf := backend.(Shelf)
+	if hasShelf {
+		caps.Resources = &mcpsdk.ResourceCapabilities{}
+	}
 	s.sdk = mcpsdk.NewServer(impl, &mcpsdk.ServerOptions{
 		Instructions: opts.Instructions,
 		// No logging: the protocol has given it up, and it would show one
 		// client what another one does.
-		Capabilities: &mcpsdk.ServerCapabilities{Tools: &mcpsdk.ToolCapabilities{ListChanged: changes}},
+		Capabilities: caps,
 		SetCacheable: func(_ context.Context, _ mcpsdk.Request, c *mcpsdk.Cacheable) {
 			c.TTLMs, c.CacheScope = listTTL, "private"
 		},
 	})
 	s.addLane()
+	if hasShelf {
+		s.addShelf(shelf)
+	}
 	return s
 }
 

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/wasmtools/wasmtools/artifact"
 )
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/transcripts")
@@ -29,7 +31,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/transcr
 //	                              ${REST} for the inside of it,
 //	                              ${INIT} for an initialize request, ${repeat N text} for text N times,
 //	                              ${ASKME} and ${INITASK} for META and INIT of a client that takes forms,
-//	                              ${STATE n} for the nth request state that the server sent
+//	                              ${STATE n} for the nth request state that the server sent,
+//	                              ${TICKET n} for the nth ticket or handle
 //	-| the same without a line end
 //	<- a line from the server
 //	.. 150ms                      that time passes
@@ -79,6 +82,8 @@ func play(t *testing.T, script string, brief bool) string {
 	in, client := io.Pipe()
 	var out lockedBuffer
 	f := newFake()
+	f.store = artifact.Open(filepath.Join(t.TempDir(), "store"), artifact.Options{})
+	defer f.store.Close()
 	s := New(f, Options{Version: "1", Instructions: "Be kind."})
 	done := make(chan error, 1)
 	go func() { done <- s.Run(context.Background(), in, &out) }()
@@ -187,12 +192,14 @@ func (h *handles) number(line string) string {
 
 // expand puts them back.
 func (h *handles) expand(t *testing.T, s string) string {
-	return regexp.MustCompile(`\$\{STATE \d+\}`).ReplaceAllStringFunc(s, func(m string) string {
-		n, _ := strconv.Atoi(m[len("${STATE ") : len(m)-1])
-		if n < 1 || n > len(h.states) {
-			t.Fatalf("%s: the server has sent %d states", m, len(h.states))
+	return regexp.MustCompile(`\$\{(STATE|TICKET) \d+\}`).ReplaceAllStringFunc(s, func(m string) string {
+		name, number, _ := strings.Cut(m[2:len(m)-1], " ")
+		list := map[string][]string{"STATE": h.states, "TICKET": h.tickets}[name]
+		n, _ := strconv.Atoi(number)
+		if n < 1 || n > len(list) {
+			t.Fatalf("%s: the server has sent %d", m, len(list))
 		}
-		return h.states[n-1]
+		return list[n-1]
 	})
 }
 
