@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -24,6 +26,33 @@ func checkName(s string) (text, hint string) {
 		return fmt.Sprintf("%q is no name of a tool", clip(s)), "names have letters, digits, _ and -; * stands for any of them"
 	}
 	return "", ""
+}
+
+// checkServer is for names of upstream servers, which begin the names of their
+// tools.
+func checkServer(s string) (text, hint string) {
+	ok := s != "" && len(s) <= 32 && !strings.Contains(s, "__") && s[0] != '_' && s[len(s)-1] != '_'
+	for i := range len(s) {
+		c := s[i]
+		ok = ok && (c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	}
+	if !ok {
+		return fmt.Sprintf("%q is no name of a server", clip(s)), "names have up to 32 letters, digits, - and single _ between them"
+	}
+	return "", ""
+}
+
+// checkURL takes addresses that nobody on the way can read: https, or this
+// machine's own.
+func checkURL(s string) (text, hint string) {
+	u, err := url.Parse(s)
+	if err == nil && u.Host != "" && u.User == nil && u.Fragment == "" {
+		local := u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
+		if u.Scheme == "https" || u.Scheme == "http" && local {
+			return "", ""
+		}
+	}
+	return fmt.Sprintf("%q is no address of a server", clip(s)), "write https://host/path, or http:// for this machine; keys belong into secret_headers"
 }
 
 // checkToolName is for the names in rules, which see no aliases.

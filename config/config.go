@@ -48,6 +48,10 @@ type Settings struct {
 	Tools     Tools
 	Rules     []policy.Rule
 	Examples  []Example
+
+	ToolSearch ToolSearch
+	Skills     []string // folders, as they are written
+	Budget     Budget
 }
 
 // Workspace is about the files that tools can reach.
@@ -85,7 +89,45 @@ type Terminal struct {
 
 // MCP is about clients and the facts that MCP does not carry.
 type MCP struct {
-	ContextWindow int // tokens
+	ContextWindow int      // tokens
+	Servers       []Server // upstream, in the order of the file
+}
+
+// Server is an upstream MCP server: a program, or an address.
+type Server struct {
+	Name string
+
+	Command string
+	Args    []string
+	Env     map[string]string
+	PassEnv []string
+	Cwd     string // "": the workspace
+
+	URL           string
+	Headers       map[string]string
+	SecretHeaders map[string]string // header -> name of a secret
+
+	Trusted, Disabled bool
+
+	Tools       Tools // by the server's own names
+	Timeout     time.Duration
+	ResultKiB   int
+	Concurrency int
+}
+
+// ToolSearch says when tools are left to be found by search.
+type ToolSearch struct {
+	Enabled       bool
+	Models        []string // nil: all
+	ThresholdPct  float64  // of the context window
+	MinDeferCount int
+	Pins          []string
+}
+
+// Budget says how much of a result a model is shown.
+type Budget struct {
+	TextKiB, StructuredKiB int
+	Tools                  map[string]int // other limits of text, in KiB
 }
 
 // Limits bound what one call of an installed module may use. A module that
@@ -136,7 +178,11 @@ func Default() Settings {
 		Approvals: Approvals{Mode: policy.ModeAsk, Headless: policy.HeadlessDeny, Elicitation: ElicitAll, Timeout: 5 * time.Minute},
 		Terminal:  Terminal{Profile: policy.ProfileWrite, Network: NetworkLoopback},
 		MCP:       MCP{ContextWindow: 200_000},
-		Limits:    Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
+
+		ToolSearch: ToolSearch{Enabled: true, ThresholdPct: 0.15, MinDeferCount: 1},
+		Budget:     Budget{TextKiB: 64, StructuredKiB: 32},
+
+		Limits: Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
 	}
 }
 

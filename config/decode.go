@@ -69,6 +69,33 @@ func (r *reader) settings(t *table) Settings {
 	read(t.in("terminal"), "weak_sandbox", &s.Terminal.WeakSandbox)
 	s.Terminal.PassEnv = words[string](t.in("terminal"), "pass_env")
 	number(t.in("mcp"), "context_window", &s.MCP.ContextWindow)
+	servers := t.in("mcp").in("servers")
+	for _, name := range servers.keys {
+		if servers.nodes[name].table == nil {
+			continue // which was a fault already
+		}
+		s.MCP.Servers = append(s.MCP.Servers, r.server(name, servers.in(name), servers.keyAt[name]))
+	}
+	search := t.in("tool_search")
+	read(search, "enabled", &s.ToolSearch.Enabled)
+	s.ToolSearch.Models = words[string](search, "models")
+	if n := search.nodes["threshold_pct"]; n != nil {
+		s.ToolSearch.ThresholdPct, _ = share(n.value)
+	}
+	number(search, "min_defer_count", &s.ToolSearch.MinDeferCount)
+	s.ToolSearch.Pins = words[string](search, "pins")
+	s.Skills = words[string](t.in("skills"), "folders")
+	budget := t.in("budget")
+	number(budget, "text_kib", &s.Budget.TextKiB)
+	number(budget, "structured_kib", &s.Budget.StructuredKiB)
+	for _, name := range budget.in("tools").keys {
+		if s.Budget.Tools == nil {
+			s.Budget.Tools = map[string]int{}
+		}
+		n := 0
+		number(budget.in("tools"), name, &n)
+		s.Budget.Tools[name] = n
+	}
 	s.Limits.read(t.in("limits"))
 
 	s.Tools.Remove = words[string](t.in("tools"), "remove")
@@ -88,6 +115,52 @@ func (r *reader) settings(t *table) Settings {
 		s.Examples = append(s.Examples, r.example(e))
 	}
 	return s
+}
+
+// server reads one upstream server. It is reached in one of two ways.
+func (r *reader) server(name string, t *table, at position) Server {
+	s := Server{Name: name, Timeout: time.Minute, ResultKiB: 4096, Concurrency: 4}
+	word(t, "command", &s.Command)
+	s.Args = words[string](t, "args")
+	s.Env = texted(t.in("env"))
+	s.PassEnv = words[string](t, "pass_env")
+	word(t, "cwd", &s.Cwd)
+	word(t, "url", &s.URL)
+	s.Headers, s.SecretHeaders = texted(t.in("headers")), texted(t.in("secret_headers"))
+	read(t, "trusted", &s.Trusted)
+	read(t, "disabled", &s.Disabled)
+	s.Tools.Remove = words[string](t, "remove")
+	if t.nodes["only"] != nil {
+		s.Tools.Only = [][]string{words[string](t, "only")}
+	}
+	var span string
+	if read(t, "timeout", &span); span != "" {
+		s.Timeout, _ = time.ParseDuration(span)
+	}
+	number(t, "result_kib", &s.ResultKiB)
+	number(t, "concurrency", &s.Concurrency)
+	where := "mcp.servers." + clip(name)
+	switch process := len(s.Args)+len(s.Env)+len(s.PassEnv) > 0 || s.Cwd != ""; {
+	case (s.Command == "") == (s.URL == ""):
+		r.fault(at, "", "%s has either a command or a url", where)
+	case s.URL != "" && process:
+		r.fault(at, "", "%s: args, env, pass_env and cwd belong to a command", where)
+	case s.Command != "" && len(s.Headers)+len(s.SecretHeaders) > 0:
+		r.fault(at, "", "%s: headers and secret_headers belong to a url", where)
+	}
+	return s
+}
+
+// texted reads a table of texts; nil if it is empty.
+func texted(t *table) map[string]string {
+	if len(t.keys) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(t.keys))
+	for _, k := range t.keys {
+		m[k], _ = t.nodes[k].value.(string)
+	}
+	return m
 }
 
 func (l *Limits) read(t *table) {

@@ -82,6 +82,19 @@ func (f field) schema(kind Kind) object {
 		add("type", "integer")
 		add("minimum", f.least)
 		add("maximum", f.most)
+	case aShare:
+		add("type", "number")
+		add("exclusiveMinimum", 0)
+		add("maximum", 1)
+	case aMap:
+		add("type", "object")
+		add("additionalProperties", object{{"type", "string"}})
+	case counts:
+		add("type", "object")
+		add("additionalProperties", object{{"type", "integer"}, {"minimum", f.least}, {"maximum", f.most}})
+	case named:
+		add("type", "object")
+		add("additionalProperties", f.members(kind))
 	case aText, aSpan:
 		s = append(s, text...)
 	case aTime:

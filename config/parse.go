@@ -156,6 +156,32 @@ func (r *reader) value(f *field, n *node, at position, name string) {
 		} else if v < int64(f.least) || v > int64(f.most) {
 			r.fault(n.at, "", "%s is %d; it can be from %d to %d", name, v, f.least, f.most)
 		}
+	case aShare:
+		v, ok := share(n.value)
+		if !ok {
+			r.wrong(n.at, name, "a number", n)
+		} else if !(v > 0 && v <= 1) {
+			r.fault(n.at, "", "%s is %v; it can be over 0 and up to 1", name, n.value)
+		}
+	case aMap, counts, named:
+		if n.table == nil || n.array != nil {
+			r.wrong(n.at, name, "a table", n)
+			return
+		}
+		if len(n.table.keys) > maxItems {
+			r.fault(n.at, "", "%s has %d items; at most %d are allowed", name, len(n.table.keys), maxItems)
+		}
+		inner := *f
+		inner.form = map[form]form{aMap: aText, counts: aNumber, named: aTable}[f.form]
+		for _, key := range n.table.keys {
+			if f.check != nil {
+				if text, hint := f.check(key); text != "" {
+					r.fault(n.table.keyAt[key], hint, "%s.%s: %s", name, clip(key), text)
+				}
+			}
+			inner.check = nil
+			r.value(&inner, n.table.nodes[key], n.table.keyAt[key], name+"."+clip(key))
+		}
 	case aTime:
 		if _, ok := moment(n.value); !ok {
 			r.wrong(n.at, name, "a date such as 2027-01-31, or a time with an offset such as 2027-01-31T12:00:00Z", n)
@@ -170,6 +196,17 @@ func (r *reader) value(f *field, n *node, at position, name string) {
 			r.fault(n.at, "", "%s is %s; it can be from 1s to 24h", name, d)
 		}
 	}
+}
+
+// share gives a number of either kind.
+func share(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
 }
 
 func or(at, other position) position {

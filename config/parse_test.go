@@ -86,6 +86,40 @@ should = "deny"
 tool = "write_file"
 arguments = { path = "docs/a.md", content = "x", dry_run = true, lines = [1, 2.5] }
 should = "allow"
+
+[tool_search]
+enabled = false
+models = ["anthropic/*"]
+threshold_pct = 0.2
+min_defer_count = 3
+pins = ["github__create_issue"]
+
+[skills]
+folders = ["~/skills", "/srv/skills"]
+
+[budget]
+text_kib = 48
+structured_kib = 16
+tools = { grep = 8, "github__*" = 24 }
+
+[mcp.servers.github]
+command = "npx"
+args = ["-y", "server-github"]
+env = { LOG = "debug" }
+pass_env = ["GITHUB_TOKEN"]
+cwd = "/srv"
+trusted = true
+disabled = true
+remove = "delete_*"
+only = ["create_issue"]
+timeout = "90s"
+result_kib = 512
+concurrency = 2
+
+[mcp.servers.web-1]
+url = "https://mcp.example.com/mcp"
+headers = { X-Team = "a" }
+secret_headers = { Authorization = "web1" }
 `
 
 func TestParseEverything(t *testing.T) {
@@ -103,9 +137,17 @@ func TestParseEverything(t *testing.T) {
 		},
 		Approvals: Approvals{Mode: policy.ModeAllowEdits, ModeAt: user(10), Headless: policy.HeadlessQueue, Elicitation: ElicitEdits, Timeout: 90 * time.Second},
 		Terminal:  Terminal{AllowUnsandboxed: true, Profile: "read-only", Network: NetworkOff, WeakSandbox: true, PassEnv: []string{"GOPROXY", "_x1"}},
-		MCP:       MCP{ContextWindow: 128_000},
-		Limits:    Limits{MemoryMiB: 32, TimeMS: 10_000, OutputKiB: 512, HostCalls: 500, Concurrency: 2},
-		Tools:     Tools{Remove: []string{"delete_path"}, Only: [][]string{{"read_*", "grep"}}},
+		MCP: MCP{ContextWindow: 128_000, Servers: []Server{
+			{Name: "github", Command: "npx", Args: []string{"-y", "server-github"}, Env: map[string]string{"LOG": "debug"}, PassEnv: []string{"GITHUB_TOKEN"}, Cwd: "/srv",
+				Trusted: true, Disabled: true, Tools: Tools{Remove: []string{"delete_*"}, Only: [][]string{{"create_issue"}}}, Timeout: 90 * time.Second, ResultKiB: 512, Concurrency: 2},
+			{Name: "web-1", URL: "https://mcp.example.com/mcp", Headers: map[string]string{"X-Team": "a"}, SecretHeaders: map[string]string{"Authorization": "web1"},
+				Timeout: time.Minute, ResultKiB: 4096, Concurrency: 4},
+		}},
+		ToolSearch: ToolSearch{Models: []string{"anthropic/*"}, ThresholdPct: 0.2, MinDeferCount: 3, Pins: []string{"github__create_issue"}},
+		Skills:     []string{"~/skills", "/srv/skills"},
+		Budget:     Budget{TextKiB: 48, StructuredKiB: 16, Tools: map[string]int{"grep": 8, "github__*": 24}},
+		Limits:     Limits{MemoryMiB: 32, TimeMS: 10_000, OutputKiB: 512, HostCalls: 500, Concurrency: 2},
+		Tools:      Tools{Remove: []string{"delete_path"}, Only: [][]string{{"read_*", "grep"}}},
 		Rules: []policy.Rule{
 			{Name: "docs", Decision: policy.Allow, Tools: []string{"write_file", "replace_block"}, Sources: []tool.Source{tool.Builtin},
 				Effects: tool.Reads | tool.Writes, Paths: []string{"docs/**"}, Expires: time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), Reason: "docs are reviewed", Origin: user(36)},
@@ -159,7 +201,7 @@ func TestFaults(t *testing.T) {
 		{"a = ", "f:1:4: "},
 		{"[approvals]\nmood = 'ask'\n", `f:2:1: "approvals.mood" is an unknown key; did you mean mode?`},
 		{"[aprovals]\n", `f:1:2: "aprovals" is an unknown key; did you mean approvals?`},
-		{"[zzzzzz]\n", `f:1:2: "zzzzzz" is an unknown key; there are workspace, approvals, terminal, mcp, limits, tools, rules, examples`},
+		{"[zzzzzz]\n", `f:1:2: "zzzzzz" is an unknown key; there are workspace, approvals, terminal, mcp, tool_search, skills, budget, limits, tools, rules, examples`},
 		{"[approvals]\nmode = 'allow-edit'\n", `f:2:8: approvals.mode cannot be "allow-edit"; did you mean allow-edits?`},
 		{"[approvals]\nmode = 'x'\n", `f:2:8: approvals.mode cannot be "x"; it can be ask, allow-edits, plan, deny`},
 		{"[approvals]\nMode = 'ask'\n", `f:2:1: "approvals.Mode" is an unknown key; did you mean mode?`},
@@ -178,6 +220,21 @@ func TestFaults(t *testing.T) {
 		{"[[rules]]\nverdict = 'deny'\npaths = ['" + strings.Repeat("{a,a}", 9) + "']\n", `f:3:10: rules.paths: the braces of "`},
 		{"[limits]\nmemory_mib = 0\n", "f:2:14: limits.memory_mib is 0; it can be from 1 to 1024"},
 		{"[limits]\nmemory_mib = 2.5\n", "f:2:14: limits.memory_mib: a whole number must stand here, not 2.5"},
+		{"[mcp.servers.a__b]\ncommand = \"x\"\n", "f:1:14: mcp.servers.a__b: \"a__b\" is no name of a server"},
+		{"[mcp.servers.a]\n", "f:1:14: mcp.servers.a has either a command or a url"},
+		{"[mcp.servers.a]\ncommand = \"x\"\nurl = \"https://x.example/\"\n", "f:1:14: mcp.servers.a has either a command or a url"},
+		{"[mcp.servers.a]\nurl = \"https://x.example/\"\nargs = \"x\"\n", "f:1:14: mcp.servers.a: args, env, pass_env and cwd belong to a command"},
+		{"[mcp.servers.a]\ncommand = \"x\"\nheaders = { a = \"b\" }\n", "f:1:14: mcp.servers.a: headers and secret_headers belong to a url"},
+		{"[mcp.servers.a]\nurl = \"http://x.example/\"\n", "f:2:7: mcp.servers.a.url: \"http://x.example/\" is no address of a server; write https://host/path, or http:// for this machine; keys belong into secret_headers"},
+		{"[mcp.servers.a]\nurl = \"https://me:key@x.example/\"\n", "f:2:7: mcp.servers.a.url: \"https://me:key@x.example/\" is no address of a server; write https://host/path, or http:// for this machine; keys belong into secret_headers"},
+		{"[mcp.servers]\na = 1\n", "f:2:5: mcp.servers.a: a table must stand here, not 1"},
+		{"[mcp.servers.a]\ncommand = \"x\"\nenv = { A = 1 }\n", "f:3:13: mcp.servers.a.env.A: a text must stand here, not 1"},
+		{"[mcp.servers.a]\ncommand = \"x\"\ncomand = \"y\"\n", "f:3:1: \"mcp.servers.a.comand\" is an unknown key"},
+		{"[tool_search]\nthreshold_pct = 15\n", "f:2:17: tool_search.threshold_pct is 15; it can be over 0 and up to 1"},
+		{"[tool_search]\nthreshold_pct = nan\n", "f:2:17: tool_search.threshold_pct is NaN; it can be over 0 and up to 1"},
+		{"[tool_search]\nthreshold_pct = \"x\"\n", "f:2:17: tool_search.threshold_pct: a number must stand here, not the text \"x\""},
+		{"[budget]\ntools = { \"a b\" = 8 }\n", "f:2:11: budget.tools.a b: \"a b\" is no name of a tool"},
+		{"[budget]\ntools = { grep = 1 }\n", "f:2:18: budget.tools.grep is 1; it can be from 4 to 4096"},
 		{"[mcp]\ncontext_window = 99999999999\n", "f:2:18: mcp.context_window is 99999999999; it can be from 1000 to 100000000"},
 		{"[[rules]]\n", "f:1:3: rules.verdict is missing"},
 		{"rules = 1\n", "f:1:9: rules: an array of tables ([[rules]]) must stand here, not 1"},

@@ -38,7 +38,11 @@ const (
 	aTime    // date and time with an offset, or a date, which is its first moment in UTC
 	aSpan    // a text such as "5m"
 	patterns // a list of shell patterns, each a text of words or a list of words
+	aShare   // a number over 0, up to 1
 	anObject // a table that is handed on as JSON
+	aMap     // a table of texts
+	counts   // a table of numbers
+	named    // a table of tables, by names that check looks at
 	aTable
 	tables // an array of tables
 )
@@ -89,6 +93,38 @@ func root() field {
 		}},
 		{key: "mcp", form: aTable, in: UserFile, doc: "What MCP does not tell.", fields: []field{
 			{key: "context_window", form: aNumber, in: UserFile, least: 1_000, most: 100_000_000, doc: "Tokens of the model's window, for the decision whether tools are deferred. Default 200000."},
+			{key: "servers", form: named, in: UserFile, check: checkServer, doc: "Upstream MCP servers, by name: their tools are called NAME__TOOL.", fields: []field{
+				{key: "command", form: aText, in: UserFile, most: 4096, doc: "The program, for a server on standard input and output."},
+				{key: "args", form: texts, in: UserFile, doc: "Its arguments."},
+				{key: "env", form: aMap, in: UserFile, doc: "Variables that it gets, beside PATH, HOME, LANG and the like."},
+				{key: "pass_env", form: texts, in: UserFile, check: checkVariable, doc: "Names of variables of wasmtools's own environment that it gets."},
+				{key: "cwd", form: aText, in: UserFile, most: 4096, doc: "The folder that it starts in. Default: the workspace."},
+				{key: "url", form: aText, in: UserFile, most: 4096, check: checkURL, doc: "The address, for a server over HTTP: https, or http to this machine."},
+				{key: "headers", form: aMap, in: UserFile, doc: "Headers of each request."},
+				{key: "secret_headers", form: aMap, in: UserFile, doc: "Headers whose values are secrets, by the names that wasmtools secret knows them by."},
+				{key: "trusted", form: aBool, in: UserFile, doc: "Believe what it says about its tools: those that it calls read-only need no approval, and they are never left to be found by search. Default false."},
+				{key: "disabled", form: aBool, in: UserFile, doc: "Do not start it. Default false."},
+				{key: "remove", form: texts, in: UserFile, check: checkName, doc: "Its tools that are taken away: its own names, or globs with *."},
+				{key: "only", form: texts, in: UserFile, check: checkName, doc: "If set, only these of its tools are left."},
+				{key: "timeout", form: aSpan, in: UserFile, doc: "How long one call may take. Default 60s."},
+				{key: "result_kib", form: aNumber, in: UserFile, least: 1, most: 65_536, doc: "How large a message of it may be, in KiB. Default 4096."},
+				{key: "concurrency", form: aNumber, in: UserFile, least: 1, most: 32, doc: "Calls at a time. Default 4."},
+			}},
+		}},
+		{key: "tool_search", form: aTable, in: UserFile, doc: "Leaving tools of upstream servers and installed modules to be found by search.", fields: []field{
+			{key: "enabled", form: aBool, in: UserFile, doc: "Default true."},
+			{key: "models", form: texts, in: UserFile, doc: "For which models, as provider/model with * and ?. Default: all."},
+			{key: "threshold_pct", form: aShare, in: UserFile, doc: "The share of the context window that definitions may take. Default 0.15."},
+			{key: "min_defer_count", form: aNumber, in: UserFile, least: 1, most: 100_000, doc: "Fewer tools than this are never left out. Default 1."},
+			{key: "pins", form: texts, in: UserFile, check: checkName, doc: "Tools that are always listed, beside the built-in ones."},
+		}},
+		{key: "skills", form: aTable, in: UserFile, doc: "Instructions for models.", fields: []field{
+			{key: "folders", form: texts, in: UserFile, doc: "Folders of skills, each a folder with a SKILL.md; absolute, or below the home folder with ~/."},
+		}},
+		{key: "budget", form: aTable, in: UserFile, doc: "How much of a result a model is shown; what is over that is kept, and a receipt says how to read it.", fields: []field{
+			{key: "text_kib", form: aNumber, in: UserFile, least: 4, most: 4096, doc: "Text of one result, in KiB. Default 64; over MCP at most 40000 bytes."},
+			{key: "structured_kib", form: aNumber, in: UserFile, least: 4, most: 4096, doc: "Structured content of one result, in KiB. Default 32."},
+			{key: "tools", form: counts, in: UserFile, least: 4, most: 4096, check: checkName, doc: "Other limits of text for single tools, in KiB."},
 		}},
 		{key: "limits", form: aTable, in: UserFile | WorkspaceFile, doc: "What one call of an installed module may use. The lowest of all files counts.", fields: []field{
 			{key: "memory_mib", form: aNumber, in: UserFile | WorkspaceFile, least: 1, most: 1024, doc: "Memory in MiB. Default 64."},
