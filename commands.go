@@ -16,6 +16,7 @@ import (
 	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/terminal"
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/tools-wasm/alias"
 )
 
 // Terminal lets models run commands: the tool terminal_session. Every command is
@@ -126,7 +127,9 @@ func exists(p string) bool {
 }
 
 // source lists the tool.
-func (c *commands) source() catalog.Source { return catalog.Static("terminal", c) }
+func (c *commands) source() catalog.Source {
+	return catalog.Fixed("terminal", catalog.Entry{Tool: c, Available: true, Aliases: alias.Names(c.Definition().Name)})
+}
 
 // open gives the manager, made at the first use: that ends what killed servers
 // have left.

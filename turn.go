@@ -68,6 +68,14 @@ func (t *Turn) Tools() []tool.Definition { return admitted(t.list.Exposed()) }
 // List is every registered tool with its state and reason.
 func (t *Turn) List() []catalog.Item { return t.list.Items }
 
+// Plan is the whole list: with what was deferred and why, and what a person
+// should know.
+func (t *Turn) Plan() catalog.List { return t.list }
+
+// Hint is a text for the turn's prompt about tools that are not listed; empty if
+// there are none. See [catalog.List.Hint].
+func (t *Turn) Hint() string { return t.list.Hint() }
+
 // Call runs a batch and returns one outcome per request, in their order,
 // whatever happens. If every tool of the batch is parallel, all calls are
 // prepared (arguments, preview, approval) one after another and then run side
@@ -149,6 +157,15 @@ type target struct {
 func (t *Turn) resolve(req Request) (*target, error) {
 	name, args := req.Tool, req.Arguments
 	it, ok := t.list.Lookup(name)
+	if ok && it.Definition.Name == catalog.InvokeName {
+		// From here on the call is one of the tool that is meant: what is judged,
+		// recorded and bounded is that.
+		it, args, err := t.list.Target(args)
+		if err != nil {
+			return nil, err
+		}
+		return t.target(it, req, args), nil
+	}
 	if !ok {
 		to, mapped, known, err := alias.Resolve(name, args)
 		if known {
@@ -168,10 +185,14 @@ func (t *Turn) resolve(req Request) (*target, error) {
 	if it.State != catalog.Exposed {
 		return nil, tool.Errorf(it.Code, "%s: %s", it.Definition.Name, it.Reason).With("state", string(it.State))
 	}
+	return t.target(it, req, args), nil
+}
+
+func (t *Turn) target(it catalog.Item, req Request, args json.RawMessage) *target {
 	if req.Sink == nil {
 		req.Sink = tool.Discard{}
 	}
-	return &target{item: it, req: req, args: args}, nil
+	return &target{item: it, req: req, args: args}
 }
 
 func (t *Turn) unknown(name string) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/wasmtools/wasmtools/runtime"
 	"github.com/wasmtools/wasmtools/tool"
 	toolswasm "github.com/wasmtools/wasmtools/tools-wasm"
+	"github.com/wasmtools/wasmtools/tools-wasm/alias"
 	"github.com/wasmtools/wasmtools/workspace"
 )
 
@@ -37,6 +38,15 @@ type Options struct {
 
 	// Sources add tools to the built-in ones, after them in every list.
 	Sources []catalog.Source
+
+	// Ranker orders tools by a turn's request, where more are left than fit in a
+	// list. Nil means that the first ones are shown.
+	Ranker catalog.Ranker
+
+	// Deferral says when tools are left to be found by search, and Pins which tools
+	// are always shown, besides the built-in and native ones.
+	Deferral catalog.DeferralOptions
+	Pins     []string
 
 	// Modules adds the tools of WebAssembly modules, with what each tool is
 	// granted. Each module runs in the sandbox, whatever it says about itself.
@@ -181,6 +191,9 @@ type Runtime struct {
 	engine  *runtime.Engine
 	core    runtime.Module
 	sources []catalog.Source
+	lists   catalog.Options
+	changed chan struct{} // something did, see Changed
+	unwatch context.CancelFunc
 	spaces  []*space
 	host    *proctree.Host // of commands; nil: none run
 	rules   RuleKeeper
@@ -192,10 +205,10 @@ type Runtime struct {
 
 // space is one opened workspace with the sources that are bound to it.
 type space struct {
-	name    string
-	files   *workspace.Workspace
-	sources []catalog.Source
-	archive *archive // nil: long outputs are not kept
+	name     string
+	files    *workspace.Workspace
+	registry *catalog.Registry
+	archive  *archive // nil: long outputs are not kept
 
 	commands *commands // nil: none run
 
@@ -218,6 +231,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		session: newID(),
 		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
 		sources: o.Sources,
+		lists:   catalog.Options{Deferral: o.Deferral, Pins: o.Pins},
 		rules:   o.Rules,
 		gates:   o.Budget,
 		notice:  o.Notice,
@@ -302,9 +316,13 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				builtin[i] = archiveReader{t, s.archive}
 			}
 		}
-		s.sources = append(s.sources, catalog.Static("builtin", builtin...))
+		core := make([]catalog.Entry, len(builtin))
+		for i, t := range builtin {
+			core[i] = catalog.Entry{Tool: t, Available: true, Aliases: alias.Names(t.Definition().Name)}
+		}
+		sources := []catalog.Source{catalog.Fixed("builtin", core...)}
 		for i, m := range modules {
-			s.sources = append(s.sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
+			sources = append(sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
 				Source: tool.Installed, Workspace: s.files,
 				Grant: func(name string) hostfuncs.Grant { return grants[i][name] },
 				HTTP:  o.HTTP, Env: o.Env, KV: o.kv(m, s.files),
@@ -312,18 +330,20 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 		if o.Terminal != nil {
 			s.commands = o.commands(s, r.host)
-			s.sources = append(s.sources, s.commands.source())
+			sources = append(sources, s.commands.source())
 		}
-		s.sources = append(s.sources, o.Sources...)
+		sources = append(sources, o.Sources...)
 		if w.Tools != nil {
-			for i := range s.sources {
-				s.sources[i] = narrowed{s.sources[i], w.Tools}
+			for i := range sources {
+				sources[i] = narrowed{sources[i], w.Tools}
 			}
 		}
-		if _, err := catalog.Plan(s.sources); err != nil {
+		s.registry = catalog.NewRegistry(o.Ranker, sources...)
+		if _, err := s.registry.Snapshot(); err != nil {
 			return nil, err
 		}
 	}
+	r.watch()
 	opened = true
 	return r, nil
 }
@@ -394,6 +414,9 @@ func requested(m manifest.Manifest) func(string) hostfuncs.Grant {
 // owner's to close, afterwards.
 func (r *Runtime) Close() error {
 	var errs []error
+	if r.unwatch != nil {
+		r.unwatch()
+	}
 	r.desk.Close()
 	errs = append(errs, r.closeTerminals())
 	if r.engine != nil {
@@ -413,9 +436,7 @@ func (r *Runtime) Decide(ticket string, d approval.Decision) error {
 }
 
 // Facts are what a turn is frozen with.
-type Facts struct {
-	Workspace string `json:"workspace,omitempty"` // by name; "" means the first one
-}
+type Facts = catalog.Facts
 
 // Begin freezes the facts of one model step and the list of its tools.
 func (r *Runtime) Begin(_ context.Context, f Facts) (*Turn, error) {
@@ -431,9 +452,13 @@ func (r *Runtime) Begin(_ context.Context, f Facts) (*Turn, error) {
 			return nil, fmt.Errorf("wasmtools: no workspace is named %q", f.Workspace)
 		}
 	}
-	list, err := catalog.Plan(s.sources)
+	snapshot, err := s.registry.Snapshot()
 	if err != nil {
 		return nil, err
+	}
+	list, err := catalog.Plan(snapshot, f, r.lists)
+	if err != nil {
+		return nil, fmt.Errorf("wasmtools: %w", err)
 	}
 	return &Turn{rt: r, space: s, list: list, id: fmt.Sprintf("t%d", r.turns.Add(1))}, nil
 }

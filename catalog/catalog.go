@@ -1,12 +1,13 @@
-// Package catalog decides which tools a turn gets. It is pure: it reads
-// snapshots of sources and facts of a turn, and does no I/O, so every choice
-// can be explained and replayed.
+// Package catalog decides which tools a turn gets. It is pure: a [List] follows
+// from a [Snapshot] of the sources and from the [Facts] of the turn, without I/O,
+// so every choice can be explained and replayed.
+//
+// Sources go into a [Registry], which merges them; [Plan] takes a snapshot of
+// that through the stages of the pipeline, in their order. Every tool that falls
+// out keeps the stage, a code and a reason.
 package catalog
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -45,141 +46,22 @@ type Watcher interface {
 
 // Static is a source whose tools never change and are always available.
 func Static(name string, tools ...tool.Tool) Source {
-	s := static{name: name, state: SourceState{Version: 1, At: time.Now()}}
-	for _, t := range tools {
-		s.state.Tools = append(s.state.Tools, Entry{Tool: t, Available: true})
+	entries := make([]Entry, len(tools))
+	for i, t := range tools {
+		entries[i] = Entry{Tool: t, Available: true}
 	}
-	return s
+	return Fixed(name, entries...)
 }
 
-type static struct {
+// Fixed is a source whose entries never change.
+func Fixed(name string, entries ...Entry) Source {
+	return fixed{name: name, state: SourceState{Tools: entries, Version: 1, At: time.Now()}}
+}
+
+type fixed struct {
 	name  string
 	state SourceState
 }
 
-func (s static) Name() string          { return s.name }
-func (s static) Snapshot() SourceState { return s.state }
-
-// State is where a tool stands on the way from registered to invocable.
-type State string
-
-const (
-	Registered State = "registered" // known, but internal
-	Public     State = "public"     // may be shown, but cannot work now
-	Exposed    State = "exposed"    // in the list of this turn
-)
-
-// Item is one registered tool with the state it reached and, unless it is
-// exposed, why it went no further.
-type Item struct {
-	Tool       tool.Tool
-	Definition tool.Definition
-	SourceName string
-	State      State
-	Code       tool.Code
-	Reason     string
-}
-
-// List is what one turn gets: every registered tool in a stable order.
-type List struct {
-	Items  []Item
-	byName map[string]int
-}
-
-// Plan merges the snapshots of sources into the list of a turn. Sources keep
-// the order given, tools that of their source. Two tools of one name, or a
-// name that no tool may have, are an error that names the sources.
-func Plan(sources []Source) (List, error) {
-	l := List{byName: map[string]int{}}
-	for _, s := range sources {
-		for _, e := range s.Snapshot().Tools {
-			d := e.Tool.Definition()
-			if !tool.ValidName(d.Name) {
-				return List{}, fmt.Errorf("source %s: %q is not a tool name (want %s)", s.Name(), d.Name, tool.NamePattern)
-			}
-			if i, dup := l.byName[d.Name]; dup {
-				return List{}, fmt.Errorf("tool %s comes from source %s and from source %s; remove or rename one", d.Name, l.Items[i].SourceName, s.Name())
-			}
-			l.byName[d.Name] = len(l.Items)
-			l.Items = append(l.Items, place(s.Name(), d, e))
-		}
-	}
-	return l, nil
-}
-
-func place(source string, d tool.Definition, e Entry) Item {
-	it := Item{Tool: e.Tool, Definition: d, SourceName: source, State: Exposed}
-	switch {
-	case d.Visibility == tool.Hidden:
-		it.State, it.Code, it.Reason = Registered, tool.NotExposed, "the tool is internal"
-	case !e.Available:
-		it.State, it.Code, it.Reason = Public, tool.NotAvailable, cmp.Or(e.Reason, "its source gives no reason")
-	}
-	return it
-}
-
-// Lookup finds a registered tool by its exact name.
-func (l List) Lookup(name string) (Item, bool) {
-	i, ok := l.byName[name]
-	if !ok {
-		return Item{}, false
-	}
-	return l.Items[i], true
-}
-
-// Exposed returns the definitions that the model is shown, in order.
-func (l List) Exposed() []tool.Definition {
-	var out []tool.Definition
-	for _, it := range l.Items {
-		if it.State == Exposed {
-			out = append(out, it.Definition)
-		}
-	}
-	return out
-}
-
-// Nearest returns up to n exposed names that look like name, best first, for
-// an error text.
-func (l List) Nearest(name string, n int) []string {
-	type scored struct {
-		name string
-		d    int
-	}
-	var s []scored
-	for _, it := range l.Items {
-		if it.State == Exposed {
-			if d := editDistance(name, it.Definition.Name); d <= max(3, len(name)/2) {
-				s = append(s, scored{it.Definition.Name, d})
-			}
-		}
-	}
-	slices.SortStableFunc(s, func(a, b scored) int { return a.d - b.d })
-	var out []string
-	for _, x := range s[:min(n, len(s))] {
-		out = append(out, x.name)
-	}
-	return out
-}
-
-// editDistance is Levenshtein's, over bytes; names are at most 64 bytes.
-func editDistance(a, b string) int {
-	if len(a) > 128 {
-		a = a[:128]
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diag, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
-}
+func (s fixed) Name() string          { return s.name }
+func (s fixed) Snapshot() SourceState { return s.state }

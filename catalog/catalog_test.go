@@ -26,11 +26,19 @@ type source struct {
 func (s source) Name() string                  { return s.name }
 func (s source) Snapshot() catalog.SourceState { return catalog.SourceState{Tools: s.entries} }
 
+func planned(sources ...catalog.Source) (catalog.List, error) {
+	s, err := catalog.NewRegistry(nil, sources...).Snapshot()
+	if err != nil {
+		return catalog.List{}, err
+	}
+	return catalog.Plan(s, catalog.Facts{}, catalog.Options{})
+}
+
 func TestPlanStates(t *testing.T) {
-	l, err := catalog.Plan([]catalog.Source{
+	l, err := planned(
 		catalog.Static("first", fake{Name: "b"}, fake{Name: "hidden", Visibility: tool.Hidden}),
 		source{"second", []catalog.Entry{{Tool: fake{Name: "down"}, Reason: "its server is not running"}, {Tool: fake{Name: "a"}, Available: true}}},
-	})
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +68,19 @@ func TestPlanStates(t *testing.T) {
 }
 
 func TestPlanRefuses(t *testing.T) {
-	_, err := catalog.Plan([]catalog.Source{catalog.Static("left", fake{Name: "x"}), catalog.Static("right", fake{Name: "x"})})
+	_, err := planned(catalog.Static("left", fake{Name: "x"}), catalog.Static("right", fake{Name: "x"}))
 	if err == nil || !strings.Contains(err.Error(), "left") || !strings.Contains(err.Error(), "right") {
 		t.Errorf("two tools of one name: %v; want an error that names both sources", err)
 	}
 	for _, name := range []string{"", "a b", "a.b", "ä", strings.Repeat("x", 65)} {
-		if _, err := catalog.Plan([]catalog.Source{catalog.Static("s", fake{Name: name})}); err == nil {
+		if _, err := planned(catalog.Static("s", fake{Name: name})); err == nil {
 			t.Errorf("Plan accepts the name %q", name)
 		}
 	}
 }
 
 func TestNearest(t *testing.T) {
-	l, err := catalog.Plan([]catalog.Source{catalog.Static("s", fake{Name: "read_open"}, fake{Name: "grep"}, fake{Name: "write_file"})})
+	l, err := planned(catalog.Static("s", fake{Name: "read_open"}, fake{Name: "grep"}, fake{Name: "write_file"}))
 	if err != nil {
 		t.Fatal(err)
 	}

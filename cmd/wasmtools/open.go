@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/tool"
@@ -46,7 +48,7 @@ func (f *runtimeFlags) add(c *cobra.Command) {
 // begin opens the runtime that the flags describe and begins its one turn. The
 // caller closes the runtime.
 func (f *runtimeFlags) begin(c *cobra.Command) (*wasmtools.Runtime, *wasmtools.Turn, error) {
-	return f.beginWith(c, wasmtools.Facts{})
+	return f.beginWith(c, wasmtools.Facts{Exposure: catalog.ExposeAll})
 }
 
 func (f *runtimeFlags) beginWith(c *cobra.Command, facts wasmtools.Facts) (*wasmtools.Runtime, *wasmtools.Turn, error) {
@@ -104,6 +106,8 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		StateDir:    d.state,
 		CacheDir:    d.cache,
 		Notice:      notice(c),
+		Deferral:    deferral(set.ToolSearch, notice(c)),
+		Pins:        set.ToolSearch.Pins,
 
 		CompileChild: compileChild(),
 		Terminal:     commands(set.Terminal, d.state),
@@ -115,6 +119,43 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		err = usageError{err}
 	}
 	return rt, err
+}
+
+// deferral is what the configuration says about it, changed by the environment.
+// A value there that says nothing is told, and ignored.
+func deferral(set config.ToolSearch, notice func(string)) catalog.DeferralOptions {
+	o := catalog.DeferralOptions{Off: !set.Enabled, Models: set.Models, Threshold: set.ThresholdPct, Least: set.MinDeferCount}
+	ignored := func(name, want string) {
+		notice(fmt.Sprintf("%s=%s is ignored: it is %s", name, tool.QuotePath(os.Getenv(name)), want))
+	}
+	if name := "WASMTOOLS_TOOL_SEARCH"; os.Getenv(name) != "" {
+		switch os.Getenv(name) {
+		case "1", "true":
+			o.Off = false
+		case "0", "false":
+			o.Off = true
+		default:
+			ignored(name, "1 or 0")
+		}
+	}
+	if v := os.Getenv("WASMTOOLS_TOOL_SEARCH_MODELS"); v != "" {
+		o.Models = strings.Split(v, ",")
+	}
+	if name := "WASMTOOLS_TOOL_SEARCH_THRESHOLD_PCT"; os.Getenv(name) != "" {
+		if x, err := strconv.ParseFloat(os.Getenv(name), 64); err == nil && x > 0 && x <= 1 {
+			o.Threshold = x
+		} else {
+			ignored(name, "a share of the context window, over 0 and up to 1")
+		}
+	}
+	if name := "WASMTOOLS_TOOL_SEARCH_MIN_DEFER_COUNT"; os.Getenv(name) != "" {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+			o.Least = n
+		} else {
+			ignored(name, "a number of tools, 1 or more")
+		}
+	}
+	return o
 }
 
 // commands lets models run commands, where there is something that ends them.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,22 +19,36 @@ import (
 // toolJSON is one tool in `tools --json`.
 type toolJSON struct {
 	tool.Definition
-	Source string        `json:"source"`
-	Module tool.Digest   `json:"module,omitempty"`
-	State  catalog.State `json:"state"`
-	Code   tool.Code     `json:"code,omitempty"`
-	Reason string        `json:"reason,omitempty"`
+	Source   string        `json:"source"`
+	Server   string        `json:"server,omitempty"`
+	Module   tool.Digest   `json:"module,omitempty"`
+	State    catalog.State `json:"state"`
+	Stage    catalog.Stage `json:"stage,omitempty"`
+	Code     tool.Code     `json:"code,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Deferred bool          `json:"deferred,omitempty"`
+	Pinned   bool          `json:"pinned,omitempty"`
+	Rank     int           `json:"rank,omitempty"`
+	Score    float64       `json:"score,omitempty"`
+	Tokens   int           `json:"tokens"`
 }
 
 func newTools() *cobra.Command {
 	var f runtimeFlags
-	var asJSON bool
+	var asJSON, schema bool
 	var explain, facts string
 	c := &cobra.Command{
 		Use:   "tools [flags]",
 		Short: "List every registered tool with its state and, if it is not shown, the reason",
-		Args:  args(cobra.NoArgs),
+		Long: `List every registered tool with the state that it reaches in a turn and, if it
+goes no further, the stage of the catalog in which it fell out, with the reason.
+--turn gives the facts of the turn (docs/catalog.md).`,
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if schema {
+				_, err := c.OutOrStdout().Write(catalog.FactsSchema)
+				return err
+			}
 			turnFacts, err := readFacts(facts)
 			if err != nil {
 				return err
@@ -46,6 +59,7 @@ func newTools() *cobra.Command {
 			}
 			defer rt.Close()
 			items := turn.List()
+			tellPlan(c, turn.Plan())
 			if explain != "" {
 				if items, err = explained(c, items, explain); err != nil {
 					return err
@@ -55,7 +69,10 @@ func newTools() *cobra.Command {
 				list := []toolJSON{}
 				for _, it := range items {
 					o := it.Tool.Origin()
-					list = append(list, toolJSON{it.Definition, string(o.Source), o.Module, it.State, it.Code, it.Reason})
+					list = append(list, toolJSON{
+						Definition: it.Definition, Source: string(o.Source), Server: it.Server, Module: o.Module, State: it.State, Stage: it.Stage,
+						Code: it.Code, Reason: it.Reason, Deferred: it.Deferred, Pinned: it.Pinned, Rank: it.Rank, Score: it.Score, Tokens: it.Tokens,
+					})
 				}
 				enc := json.NewEncoder(c.OutOrStdout())
 				enc.SetEscapeHTML(false)
@@ -66,7 +83,7 @@ func newTools() *cobra.Command {
 			for _, it := range items {
 				why := firstSentence(it.Definition.Description)
 				if it.Reason != "" {
-					why = fmt.Sprintf("%s: %s", it.Code, it.Reason)
+					why = fmt.Sprintf("%s, %s: %s", it.Stage, it.Code, it.Reason)
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Definition.Name, it.Tool.Origin().Source, it.State, it.Definition.Effects, tool.QuotePath(why))
 			}
@@ -76,7 +93,8 @@ func newTools() *cobra.Command {
 	f.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as one JSON document")
 	c.Flags().StringVar(&explain, "explain", "", "only this tool, or the one that this alias leads to: its state and the reason")
-	c.Flags().StringVar(&facts, "turn", "", "the list of a turn with the facts in this JSON file ({\"workspace\": name}); unknown members are errors")
+	c.Flags().StringVar(&facts, "turn", "", "the list of a turn with the facts in this JSON file; unknown members are errors")
+	c.Flags().BoolVar(&schema, "facts-schema", false, "print the JSON Schema of such a file")
 	return c
 }
 
@@ -116,12 +134,25 @@ func readFacts(file string) (wasmtools.Facts, error) {
 	if err != nil {
 		return f, usageError{err}
 	}
-	d := json.NewDecoder(bytes.NewReader(p))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return f, usageError{fmt.Errorf("%s: %w", file, err)}
+	if f, err = catalog.ParseFacts(p); err != nil {
+		err = usageError{fmt.Errorf("%s: %w; wasmtools tools --facts-schema says what may stand there", file, err)}
 	}
-	return f, nil
+	return f, err
+}
+
+// tellPlan tells a person what the list does not show by itself.
+func tellPlan(c *cobra.Command, l catalog.List) {
+	for _, n := range l.Notes {
+		notice(c)(n)
+	}
+	if d := l.Deferral; d.Deferred > 0 {
+		notice(c)(fmt.Sprintf("%d tools are left to be found with %s, which saves about %d tokens: %s", d.Deferred, catalog.SearchName, d.Saved, d.Why))
+	}
+	for _, m := range l.Pack {
+		if m.State != catalog.Exposed {
+			notice(c)(fmt.Sprintf("%s of the pack is not shown: %s", m.Name, m.Reason))
+		}
+	}
 }
 
 // firstSentence cuts a description for a table; a module wrote it, so it is

@@ -1,0 +1,119 @@
+package catalog_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/wasmtools/wasmtools/catalog"
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// moody is a source that does what its mood says.
+type moody struct {
+	mood  atomic.Pointer[func() catalog.SourceState]
+	asked atomic.Int64
+}
+
+func (m *moody) Name() string { return "moody" }
+func (m *moody) Snapshot() catalog.SourceState {
+	m.asked.Add(1)
+	return (*m.mood.Load())()
+}
+func (m *moody) set(f func() catalog.SourceState) { m.mood.Store(&f) }
+
+func state(version uint64, tools ...string) catalog.SourceState {
+	s := catalog.SourceState{Version: version}
+	for _, n := range tools {
+		s.Tools = append(s.Tools, sample{name: n, from: tool.Host}.entry())
+	}
+	return s
+}
+
+// TestSourcesThatFail: one that hangs or panics keeps what it had, and the others
+// are as they are.
+func TestSourcesThatFail(t *testing.T) {
+	var m moody
+	m.set(func() catalog.SourceState { return state(1, "old") })
+	r := catalog.NewRegistry(nil, &m, catalog.Static("good", sample{name: "good", from: tool.Host}))
+	look := func() (catalog.List, []catalog.SourceFact) {
+		t.Helper()
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan(t, s, catalog.Facts{}, catalog.Options{}), s.Sources
+	}
+	if l, s := look(); fmt.Sprint(names(l)) != "[old good]" || s[0].Trouble != "" {
+		t.Errorf("%v %+v", names(l), s)
+	}
+	m.set(func() catalog.SourceState { panic("gone mad") })
+	if l, s := look(); fmt.Sprint(names(l)) != "[old good]" || s[0].Trouble == "" || len(l.Notes) != 1 {
+		t.Errorf("after a panic: %v %+v %q", names(l), s, l.Notes)
+	}
+	hang, asked := make(chan struct{}), m.asked.Load()
+	m.set(func() catalog.SourceState { <-hang; return state(2, "new") })
+	for range 3 {
+		if l, s := look(); fmt.Sprint(names(l)) != "[old good]" || s[0].Trouble == "" {
+			t.Errorf("while it hangs: %v %+v", names(l), s)
+		}
+	}
+	if n := m.asked.Load() - asked; n != 1 {
+		t.Errorf("a source that hangs was asked %d times", n)
+	}
+	close(hang)
+	for l, _ := look(); fmt.Sprint(names(l)) != "[new good]"; l, _ = look() {
+	}
+}
+
+// TestSnapshotIsKept: as long as no source has a new version there is one
+// snapshot, so its index is made once.
+func TestSnapshotIsKept(t *testing.T) {
+	var m moody
+	m.set(func() catalog.SourceState { return state(1, "a") })
+	r := catalog.NewRegistry(nil, &m)
+	first, err := r.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := r.Snapshot(); again != first {
+		t.Error("there are two snapshots of one version")
+	}
+	m.set(func() catalog.SourceState { return state(2, "a", "b") })
+	if next, _ := r.Snapshot(); next == first {
+		t.Error("a new version is not seen")
+	}
+	m.set(func() catalog.SourceState { return state(3, "a", "a") })
+	if _, err := r.Snapshot(); err == nil {
+		t.Error("two tools of one name are accepted")
+	}
+	m.set(func() catalog.SourceState { return state(4, "tool_search") })
+	if _, err := r.Snapshot(); err == nil {
+		t.Error("a tool takes the catalog's own name")
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{20, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := catalog.NewRegistry(ranker(backwards), catalog.Static("core", sample{name: "read_open", from: tool.Builtin}), fixedOf(many(n, sample{name: "s__m", from: tool.MCP, server: "s", text: "does something useful"})))
+			for b.Loop() {
+				s, err := r.Snapshot()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := catalog.Plan(s, catalog.Facts{Request: "do something"}, catalog.Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func fixedOf(tools []sample) catalog.Source {
+	var entries []catalog.Entry
+	for _, s := range tools {
+		entries = append(entries, s.entry())
+	}
+	return catalog.Fixed("many", entries...)
+}
