@@ -47,6 +47,10 @@ const (
 type Options struct {
 	MaxBytes  int64 // 0 means [MaxBytes]
 	MaxStored int64 // 0 means [MaxStored]
+
+	// MaxAge is how long an artifact is kept; 0 means for any time. What is older
+	// goes when something is stored, at the first time and now and then.
+	MaxAge time.Duration
 }
 
 // Scope is who an artifact belongs to.

@@ -2,6 +2,7 @@ package artifact_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -233,6 +234,36 @@ func TestOldestMakeRoom(t *testing.T) {
 }
 
 // TestRoomOnDisk: the bound holds for the files too, also where one artifact is
+// TestOldArtifactsGo: what is older than a store keeps goes when something is
+// stored, and says why. Control: a store that keeps for any time.
+func TestOldArtifactsGo(t *testing.T) {
+	for age, want := range map[time.Duration]tool.Code{0: "", 48 * time.Hour: "", 24 * time.Hour: tool.Lost} {
+		s, dir := open(t, artifact.Options{})
+		old := put(t, s, "s", "old")
+		info, err := s.Find("s", old.Handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info.Created = info.Created.Add(-25 * time.Hour)
+		p, err := json.Marshal(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "handles", old.Handle), p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next := artifact.Open(dir, artifact.Options{MaxAge: age})
+		defer next.Close()
+		recent := put(t, next, "s", "new")
+		if _, err := read(next, "s", old.Handle); tool.CodeOf(err) != want || want != "" && !strings.Contains(err.Error(), "older than 24h") {
+			t.Errorf("kept for %v: the old one says %v; want %q", age, err, want)
+		}
+		if got, err := read(next, "s", recent.Handle); err != nil || got != "new" {
+			t.Errorf("kept for %v: the new one is %q, %v", age, got, err)
+		}
+	}
+}
+
 // as large as everything may be.
 func TestRoomOnDisk(t *testing.T) {
 	for _, o := range []artifact.Options{{MaxBytes: 1 << 16, MaxStored: 1 << 16}, {MaxBytes: 1 << 16, MaxStored: 3 << 16}, {MaxBytes: 100, MaxStored: 250}} {

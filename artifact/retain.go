@@ -241,7 +241,7 @@ func (s *Store) room(root *os.Root, n int64) error {
 	if s.puts == 0 {
 		// What is left of others may be in the way of nobody; it is no reason to
 		// refuse an artifact.
-		_, _ = prune(root, Retention{}, time.Now())
+		_, _ = prune(root, Retention{MaxAge: s.opts.MaxAge}, time.Now())
 	}
 	if s.puts%recount == 0 || s.counted+n > s.opts.MaxStored {
 		all, err := list(root)
@@ -249,8 +249,8 @@ func (s *Store) room(root *os.Root, n int64) error {
 			return unavailable(err)
 		}
 		s.counted = stored(all)
-		if len(all) > maxLive+maxTombstones {
-			_, _ = prune(root, Retention{}, time.Now())
+		if len(all) > maxLive+maxTombstones || s.opts.MaxAge > 0 {
+			_, _ = prune(root, Retention{MaxAge: s.opts.MaxAge}, time.Now())
 		}
 		if s.counted+n > s.opts.MaxStored {
 			left := s.opts.MaxStored - n
