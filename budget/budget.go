@@ -19,6 +19,11 @@
 // own from text that a tool made to look like one.
 package budget
 
+import (
+	"cmp"
+	"path"
+)
+
 // Gates of a result that sets none, in bytes of JSON. A line end counts as two
 // bytes, as it does on the wire; the quotes around a text are not counted.
 const (
@@ -65,12 +70,24 @@ type Gate struct {
 // changed once it is in use: to change it while calls run, give others.
 type Gates struct {
 	Gate
-	Tools map[string]Gate // by name; a figure that is not positive means that of Gate
+
+	// Tools are those of single tools, by name or by globs with *; a figure that
+	// is not positive means that of Gate. The name counts before a glob, and a
+	// longer glob before a shorter one.
+	Tools map[string]Gate
 }
 
 // For is the gate of one tool.
 func (g Gates) For(tool string) Gate {
-	own := g.Tools[tool]
+	own, named := g.Tools[tool]
+	if !named {
+		best := ""
+		for glob, gate := range g.Tools {
+			if fits, err := path.Match(glob, tool); err == nil && fits && cmp.Or(cmp.Compare(len(glob), len(best)), cmp.Compare(glob, best)) > 0 {
+				best, own = glob, gate
+			}
+		}
+	}
 	if own.Text <= 0 {
 		own.Text = g.Text
 	}

@@ -391,9 +391,10 @@ func TestDetails(t *testing.T) {
 
 // TestGates: which gate counts for which tool, and that a surface only lowers.
 func TestGates(t *testing.T) {
-	g := budget.Gates{Gate: budget.Gate{Text: 100_000}, Tools: map[string]budget.Gate{"grep": {Text: 20_000}, "low": {Text: 1, Structured: -5}, "high": {Structured: 1 << 30}}}
+	g := budget.Gates{Gate: budget.Gate{Text: 100_000}, Tools: map[string]budget.Gate{"grep": {Text: 20_000}, "a_*": {Text: 30_000}, "a_b*": {Text: 40_000}, "*_c": {Text: 50_000}, "[": {Text: 60_000}, "low": {Text: 1, Structured: -5}, "high": {Structured: 1 << 30}}}
 	for name, want := range map[string]budget.Gate{
 		"other": {Text: 100_000, Structured: 32 << 10}, "grep": {Text: 20_000, Structured: 32 << 10},
+		"a_x": {Text: 30_000, Structured: 32 << 10}, "a_bx": {Text: 40_000, Structured: 32 << 10}, "x_c": {Text: 50_000, Structured: 32 << 10}, "a_c": {Text: 30_000, Structured: 32 << 10},
 		"low": {Text: budget.Least, Structured: 32 << 10}, "high": {Text: 100_000, Structured: budget.Most},
 	} {
 		if got := g.For(name); got != want {

@@ -17,6 +17,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -52,6 +53,7 @@ type Settings struct {
 	ToolSearch ToolSearch
 	Skills     []string // folders, as they are written
 	Budget     Budget
+	Artifacts  Artifacts
 }
 
 // Workspace is about the files that tools can reach.
@@ -124,10 +126,17 @@ type ToolSearch struct {
 	Pins          []string
 }
 
-// Budget says how much of a result a model is shown.
+// Budget says how much of a result a model is shown, in KiB of JSON.
 type Budget struct {
 	TextKiB, StructuredKiB int
-	Tools                  map[string]int // other limits of text, in KiB
+	Tools                  map[string]int // other limits of text, by name or glob with *
+}
+
+// Artifacts bounds what is kept, of each workspace, of results that were too
+// long to be shown.
+type Artifacts struct {
+	MaxMiB   int // the oldest make room
+	KeepDays int // 0: any age stays
 }
 
 // Limits bound what one call of an installed module may use. A module that
@@ -181,6 +190,7 @@ func Default() Settings {
 
 		ToolSearch: ToolSearch{Enabled: true, ThresholdPct: 0.15, MinDeferCount: 1},
 		Budget:     Budget{TextKiB: 64, StructuredKiB: 32},
+		Artifacts:  Artifacts{MaxMiB: 2048},
 
 		Limits: Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
 	}
@@ -198,6 +208,7 @@ func (s Settings) Policy() policy.Policy {
 type Restrictions struct {
 	DenyRead, Protect []workspace.Rule
 	Limits            Limits // 0: not lowered
+	Budget            Budget // the same; its Tools are not used
 	Tools             Tools
 	Rules             []policy.Rule // that ask or deny
 }
@@ -215,6 +226,11 @@ func (s Settings) Tighten(r Restrictions) Settings {
 		HostCalls:   lower(s.Limits.HostCalls, r.Limits.HostCalls),
 		Concurrency: lower(s.Limits.Concurrency, r.Limits.Concurrency),
 	}
+	own := maps.Clone(s.Budget.Tools)
+	for name, kib := range own {
+		own[name] = lower(kib, r.Budget.TextKiB)
+	}
+	s.Budget = Budget{TextKiB: lower(s.Budget.TextKiB, r.Budget.TextKiB), StructuredKiB: lower(s.Budget.StructuredKiB, r.Budget.StructuredKiB), Tools: own}
 	s.Tools.Remove = join(s.Tools.Remove, r.Tools.Remove)
 	s.Tools.Only = join(s.Tools.Only, r.Tools.Only)
 	rules := slices.Clone(s.Rules)

@@ -38,6 +38,8 @@ func ParseWorkspace(file string, data []byte) (Restrictions, error) {
 		Tools: s.Tools, Rules: s.Rules,
 	}
 	out.Limits.read(t.in("limits")) // without the defaults, which s has
+	number(t.in("budget"), "text_kib", &out.Budget.TextKiB)
+	number(t.in("budget"), "structured_kib", &out.Budget.StructuredKiB)
 	return out, nil
 }
 
@@ -85,6 +87,8 @@ func (r *reader) settings(t *table) Settings {
 	number(search, "min_defer_count", &s.ToolSearch.MinDeferCount)
 	s.ToolSearch.Pins = words[string](search, "pins")
 	s.Skills = words[string](t.in("skills"), "folders")
+	number(t.in("artifacts"), "max_mib", &s.Artifacts.MaxMiB)
+	number(t.in("artifacts"), "keep_days", &s.Artifacts.KeepDays)
 	budget := t.in("budget")
 	number(budget, "text_kib", &s.Budget.TextKiB)
 	number(budget, "structured_kib", &s.Budget.StructuredKiB)

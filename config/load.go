@@ -202,16 +202,16 @@ func sameFile(a, b string) bool {
 
 // and joins what a file held before with what it holds now.
 func (r Restrictions) and(now Restrictions) Restrictions {
-	s := Settings{Workspace: Workspace{DenyRead: r.DenyRead, Protect: r.Protect}, Limits: r.Limits, Tools: r.Tools, Rules: r.Rules}
+	s := Settings{Workspace: Workspace{DenyRead: r.DenyRead, Protect: r.Protect}, Limits: r.Limits, Budget: r.Budget, Tools: r.Tools, Rules: r.Rules}
 	s = s.Tighten(Restrictions{
-		DenyRead: newRules(now.DenyRead, r.DenyRead), Protect: newRules(now.Protect, r.Protect), Limits: now.Limits,
+		DenyRead: newRules(now.DenyRead, r.DenyRead), Protect: newRules(now.Protect, r.Protect), Limits: now.Limits, Budget: now.Budget,
 		Tools: Tools{
 			Remove: missing(now.Tools.Remove, r.Tools.Remove, func(s string) string { return s }),
 			Only:   missing(now.Tools.Only, r.Tools.Only, func(list []string) string { return strings.Join(list, " ") }),
 		},
 		Rules: missing(now.Rules, r.Rules, policy.Rule.TOML),
 	})
-	return Restrictions{DenyRead: s.Workspace.DenyRead, Protect: s.Workspace.Protect, Limits: s.Limits, Tools: s.Tools, Rules: s.Rules}
+	return Restrictions{DenyRead: s.Workspace.DenyRead, Protect: s.Workspace.Protect, Limits: s.Limits, Budget: s.Budget, Tools: s.Tools, Rules: s.Rules}
 }
 
 func newRules(now, before []workspace.Rule) []workspace.Rule {

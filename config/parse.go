@@ -99,7 +99,7 @@ func (r *reader) unknown(fields []field, key string, where position, at string) 
 func (r *reader) closed() string {
 	switch r.kind {
 	case WorkspaceFile:
-		return "it can only tighten: rules that deny or ask, workspace.deny_read and protect, lower limits, tools.remove and only"
+		return "it can only tighten: rules that deny or ask, workspace.deny_read and protect, a lower budget and limits, tools.remove and only"
 	case SavedFile:
 		return "it holds one rule"
 	}

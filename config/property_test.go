@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -45,6 +46,15 @@ func (w *writer) limits() {
 	}
 }
 
+func (w *writer) budget() {
+	w.b.WriteString("[budget]\n")
+	for _, k := range []string{"text_kib", "structured_kib"} {
+		if w.IntN(2) == 0 {
+			fmt.Fprintf(&w.b, "%s = %d\n", k, 16+w.IntN(100))
+		}
+	}
+}
+
 func (w *writer) rule(verdicts ...string) {
 	fmt.Fprintf(&w.b, "[[rules]]\nverdict = %q\n", w.pick(verdicts...))
 	w.some("tools", "write_file", "x", "*")
@@ -65,6 +75,7 @@ func (w *writer) own() string {
 	w.some("deny_read", "a", "docs/**")
 	w.some("protect", "a", "docs/**", "b")
 	w.limits()
+	w.budget()
 	w.b.WriteString("[tools]\n")
 	w.some("remove", "write_file", "x*")
 	w.some("only", "*", "write_file", "x")
@@ -81,6 +92,10 @@ func (w *writer) user() string {
 	w.some("deny_read", "a", "docs/**")
 	w.some("protect", "a", "docs/**", "b")
 	w.limits()
+	w.budget()
+	if w.IntN(2) == 0 {
+		fmt.Fprintf(&w.b, "tools = { x = %d }\n", 16+w.IntN(100))
+	}
 	w.b.WriteString("[tools]\n")
 	w.some("remove", "write_file", "x*")
 	w.some("only", "*", "write_file", "x")
@@ -133,6 +148,9 @@ func TestWorkspaceOnlyTightens(t *testing.T) {
 		for _, l := range [][2]int{
 			{user.Limits.MemoryMiB, both.Limits.MemoryMiB}, {user.Limits.TimeMS, both.Limits.TimeMS}, {user.Limits.OutputKiB, both.Limits.OutputKiB},
 			{user.Limits.HostCalls, both.Limits.HostCalls}, {user.Limits.Concurrency, both.Limits.Concurrency},
+			{user.Budget.TextKiB, both.Budget.TextKiB}, {user.Budget.StructuredKiB, both.Budget.StructuredKiB},
+			{cmp.Or(user.Budget.Tools["x"], user.Budget.TextKiB), cmp.Or(both.Budget.Tools["x"], both.Budget.TextKiB)},
+			{cmp.Or(own.Budget.TextKiB, 1<<20), cmp.Or(both.Budget.Tools["x"], both.Budget.TextKiB)},
 		} {
 			if l[1] > l[0] || l[1] <= 0 {
 				fail("a limit of %d became %d", l[0], l[1])
@@ -153,7 +171,7 @@ func TestWorkspaceOnlyTightens(t *testing.T) {
 				fail("%v is not protected", g)
 			}
 		}
-		if !reflect.DeepEqual(both.Terminal, user.Terminal) || both.Approvals != user.Approvals || !reflect.DeepEqual(both.Workspace.AllowRead, user.Workspace.AllowRead) {
+		if !reflect.DeepEqual(both.Terminal, user.Terminal) || both.Approvals != user.Approvals || both.Artifacts != user.Artifacts || !reflect.DeepEqual(both.Workspace.AllowRead, user.Workspace.AllowRead) {
 			fail("what is not on the closed list changed")
 		}
 		for range 10 {

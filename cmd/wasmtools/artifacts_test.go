@@ -38,7 +38,7 @@ func TestArtifactsOverMCP(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			serve := func() (*exec.Cmd, func(string, map[string]any) string) {
+			serve := func() (*exec.Cmd, *mcpsdk.ClientSession, func(string, map[string]any) string) {
 				server := exec.Command(bin, "mcp", "-q", "--workspace", dir, "--module", module+"="+sidecar, "--grant", "all")
 				server.Env = append(os.Environ(), "WASMTOOLS_HOME="+home, "HOME="+t.TempDir())
 				cs, err := mcpsdk.NewClient(&mcpsdk.Implementation{Name: "c", Version: "1"}, nil).
@@ -47,7 +47,7 @@ func TestArtifactsOverMCP(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { cs.Close() })
-				return server, func(tool string, args map[string]any) string {
+				return server, cs, func(tool string, args map[string]any) string {
 					t.Helper()
 					r, err := cs.CallTool(t.Context(), &mcpsdk.CallToolParams{Name: tool, Arguments: args})
 					if err != nil {
@@ -55,12 +55,19 @@ func TestArtifactsOverMCP(t *testing.T) {
 					}
 					all := ""
 					for _, c := range r.Content {
-						all += c.(*mcpsdk.TextContent).Text
+						switch c := c.(type) {
+						case *mcpsdk.TextContent:
+							all += c.Text
+						case *mcpsdk.ResourceLink:
+							if !strings.Contains(all, c.URI) {
+								t.Errorf("the result links to %s, and its text does not name it: %q", c.URI, all)
+							}
+						}
 					}
 					return all
 				}
 			}
-			server, call := serve()
+			server, client, call := serve()
 			m := regexp.MustCompile(`(?m)^artifact: (artifact:[a-z2-7]{26})$`).FindStringSubmatch(call("cat", map[string]any{"path": "n.txt"}))
 			if m == nil {
 				t.Fatal("no receipt")
@@ -72,15 +79,30 @@ func TestArtifactsOverMCP(t *testing.T) {
 			if got := call("read_open", map[string]any{"path": m[1], "selection": lines}); !strings.HasPrefix(got, "7777\tline 7777\n7778\tline 7778\n") {
 				t.Errorf("read_open says %q", got)
 			}
-			_, other := serve()
+			_, stranger, other := serve()
 			absent := other("read_open", map[string]any{"path": "artifact:" + strings.Repeat("a", 26)})
 			if got := other("read_open", map[string]any{"path": m[1]}); got != absent || !strings.HasPrefix(got, "not_found: ") {
 				t.Errorf("another session is told %q; a guess %q", got, absent)
 			}
+			got, uri := "", m[1]
+			for uri != "" {
+				r, err := client.ReadResource(t.Context(), &mcpsdk.ReadResourceParams{URI: uri})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += r.Contents[0].Text
+				uri, _ = r.Contents[0].Meta["wasmtools/next"].(string)
+			}
+			if got != text.String() {
+				t.Errorf("the pages of the resource have %d bytes; want the %d of the result", len(got), text.Len())
+			}
+			if _, err := stranger.ReadResource(t.Context(), &mcpsdk.ReadResourceParams{URI: m[1]}); err == nil || !strings.Contains(err.Error(), "not found") {
+				t.Errorf("another session reads the resource: %v", err)
+			}
 			if err := server.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_, later := serve()
+			_, _, later := serve()
 			if got := later("read_open", map[string]any{"path": m[1]}); got != absent {
 				t.Errorf("a later session is told %q", got)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/evidence"
@@ -96,6 +97,8 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 			Tools:          func(name string) bool { return f.source.Settings().Tools.Has(name) },
 		}},
 		Limits:      limits(set.Limits),
+		Budget:      func() budget.Gates { return gates(f.source.Settings().Budget) },
+		Artifacts:   kept(set.Artifacts),
 		Modules:     modules,
 		Secrets:     secrets(d.state),
 		Hidden:      (&secretValues{dir: filepath.Join(d.state, "secrets")}).get,

@@ -10,6 +10,8 @@ import (
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/approval/policy"
+	"github.com/wasmtools/wasmtools/artifact"
+	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/config"
 )
 
@@ -59,6 +61,23 @@ func limits(l config.Limits) wasmtools.Limits {
 		MemoryBytes: int64(l.MemoryMiB) << 20, OutputBytes: int64(l.OutputKiB) << 10, HostCalls: int64(l.HostCalls),
 		Time: time.Duration(l.TimeMS) * time.Millisecond, Concurrency: l.Concurrency,
 	}
+}
+
+// gates are b as the runtime takes them.
+func gates(b config.Budget) budget.Gates {
+	g := budget.Gates{Gate: budget.Gate{Text: b.TextKiB << 10, Structured: b.StructuredKiB << 10}}
+	if len(b.Tools) > 0 {
+		g.Tools = make(map[string]budget.Gate, len(b.Tools))
+	}
+	for name, kib := range b.Tools {
+		g.Tools[name] = budget.Gate{Text: kib << 10}
+	}
+	return g
+}
+
+// kept is a as the store of artifacts takes it.
+func kept(a config.Artifacts) artifact.Options {
+	return artifact.Options{MaxStored: int64(a.MaxMiB) << 20, MaxAge: time.Duration(a.KeepDays) * 24 * time.Hour}
 }
 
 // ruleKeeper saves rules from answers in the folder of saved rules.
