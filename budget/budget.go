@@ -31,11 +31,13 @@ const (
 	Structured = 32 << 10
 )
 
-// Bounds on gates: below the least a receipt would have no room, and beyond the
-// most a gate would be none.
+// Bounds on gates. Below the least text what was kept could not be read: a reader
+// answers up to 24 KiB, and would be answered by a receipt again. Below the least
+// structure receipts would have no room. Beyond the most a gate would be none.
 const (
-	Least = 16 << 10
-	Most  = 4 << 20
+	LeastText       = 32 << 10
+	LeastStructured = 16 << 10
+	Most            = 4 << 20
 )
 
 const (
@@ -59,8 +61,8 @@ const (
 )
 
 // Gate is how much of one call is shown, in bytes of JSON. A figure that is not
-// positive means that of [Text] or [Structured]; others are held within [Least]
-// and [Most].
+// positive means that of [Text] or [Structured]; others are held within
+// [LeastText] or [LeastStructured] and [Most].
 type Gate struct {
 	Text       int // of all text blocks together
 	Structured int // of the structured content, and as much again of the details
@@ -103,10 +105,10 @@ func (g Gates) For(tool string) Gate {
 func (g Gate) Under(most Gate) Gate {
 	g = g.whole()
 	if most.Text > 0 {
-		g.Text = min(g.Text, max(most.Text, Least))
+		g.Text = min(g.Text, max(most.Text, LeastText))
 	}
 	if most.Structured > 0 {
-		g.Structured = min(g.Structured, max(most.Structured, Least))
+		g.Structured = min(g.Structured, max(most.Structured, LeastStructured))
 	}
 	return g
 }
@@ -119,7 +121,5 @@ func (g Gate) whole() Gate {
 	if g.Structured <= 0 {
 		g.Structured = Structured
 	}
-	return Gate{clamp(g.Text), clamp(g.Structured)}
+	return Gate{min(max(g.Text, LeastText), Most), min(max(g.Structured, LeastStructured), Most)}
 }
-
-func clamp(n int) int { return min(max(n, Least), Most) }

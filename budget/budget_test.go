@@ -126,10 +126,10 @@ func TestText(t *testing.T) {
 		"a long line":           {result: x(1 << 20), shown: receipt, says: `"selection":{"range":{"offset":0,"length":16384}}`},
 		"short lines":           {result: tool.TextResult(strings.Repeat("a line of some length\n", 3000)), shown: receipt, says: `"selection":{"lines":{"start":1,"end":200}}`},
 		"only an image":         {result: blocks(0, ""), shown: whole},
-		"a lower gate":          {gate: budget.Gate{Text: 20_000}, result: x(20_001), shown: receipt},
-		"at a lower gate":       {gate: budget.Gate{Text: 20_000}, result: x(20_000), shown: whole},
+		"a lower gate":          {gate: budget.Gate{Text: 40_000}, result: x(40_001), shown: receipt},
+		"at a lower gate":       {gate: budget.Gate{Text: 40_000}, result: x(40_000), shown: whole},
 		"a higher gate":         {gate: budget.Gate{Text: 100_000}, result: x(100_000), shown: whole},
-		"too low a gate":        {gate: budget.Gate{Text: 1}, result: x(budget.Least), shown: whole},
+		"too low a gate":        {gate: budget.Gate{Text: 1}, result: x(budget.LeastText), shown: whole},
 		"an error at its gate":  {result: failing(8000), shown: whole},
 		"an error over it":      {result: failing(8001), shown: receipt, says: "result: error trap\n"},
 		"an error, low gate":    {gate: budget.Gate{Text: 1}, result: tool.Result{IsError: true, Code: tool.Trap, Content: blocks(1, strings.Repeat("\x01", 8001)).Content}, shown: receipt},
@@ -391,11 +391,11 @@ func TestDetails(t *testing.T) {
 
 // TestGates: which gate counts for which tool, and that a surface only lowers.
 func TestGates(t *testing.T) {
-	g := budget.Gates{Gate: budget.Gate{Text: 100_000}, Tools: map[string]budget.Gate{"grep": {Text: 20_000}, "a_*": {Text: 30_000}, "a_b*": {Text: 40_000}, "*_c": {Text: 50_000}, "[": {Text: 60_000}, "low": {Text: 1, Structured: -5}, "high": {Structured: 1 << 30}}}
+	g := budget.Gates{Gate: budget.Gate{Text: 100_000}, Tools: map[string]budget.Gate{"grep": {Text: 33_000}, "a_*": {Text: 34_000}, "a_b*": {Text: 40_000}, "*_c": {Text: 50_000}, "[": {Text: 60_000}, "low": {Text: 1, Structured: -5}, "high": {Structured: 1 << 30}}}
 	for name, want := range map[string]budget.Gate{
-		"other": {Text: 100_000, Structured: 32 << 10}, "grep": {Text: 20_000, Structured: 32 << 10},
-		"a_x": {Text: 30_000, Structured: 32 << 10}, "a_bx": {Text: 40_000, Structured: 32 << 10}, "x_c": {Text: 50_000, Structured: 32 << 10}, "a_c": {Text: 30_000, Structured: 32 << 10},
-		"low": {Text: budget.Least, Structured: 32 << 10}, "high": {Text: 100_000, Structured: budget.Most},
+		"other": {Text: 100_000, Structured: 32 << 10}, "grep": {Text: 33_000, Structured: 32 << 10},
+		"a_x": {Text: 34_000, Structured: 32 << 10}, "a_bx": {Text: 40_000, Structured: 32 << 10}, "x_c": {Text: 50_000, Structured: 32 << 10}, "a_c": {Text: 34_000, Structured: 32 << 10},
+		"low": {Text: budget.LeastText, Structured: 32 << 10}, "high": {Text: 100_000, Structured: budget.Most},
 	} {
 		if got := g.For(name); got != want {
 			t.Errorf("For(%s) = %v; want %v", name, got, want)
@@ -404,8 +404,8 @@ func TestGates(t *testing.T) {
 	for _, c := range []struct{ g, most, want budget.Gate }{
 		{budget.Gate{}, budget.Gate{}, budget.Gate{Text: 64 << 10, Structured: 32 << 10}},
 		{budget.Gate{}, budget.Gate{Text: 40_000, Structured: 1 << 20}, budget.Gate{Text: 40_000, Structured: 32 << 10}},
-		{budget.Gate{Text: 20_000}, budget.Gate{Text: 40_000}, budget.Gate{Text: 20_000, Structured: 32 << 10}},
-		{budget.Gate{}, budget.Gate{Text: 1, Structured: 1}, budget.Gate{Text: budget.Least, Structured: budget.Least}},
+		{budget.Gate{Text: 33_000}, budget.Gate{Text: 40_000}, budget.Gate{Text: 33_000, Structured: 32 << 10}},
+		{budget.Gate{}, budget.Gate{Text: 1, Structured: 1}, budget.Gate{Text: budget.LeastText, Structured: budget.LeastStructured}},
 	} {
 		if got := c.g.Under(c.most); got != c.want {
 			t.Errorf("%v.Under(%v) = %v; want %v", c.g, c.most, got, c.want)
@@ -427,7 +427,7 @@ func TestReceiptsKeepToTheirRoom(t *testing.T) {
 			for _, keeper := range []*shelf{{edge: true}, {err: tool.Errorf(tool.Quota, "%s", strings.Repeat("\x01", 400))}} {
 				r, _ := budget.Bound(budget.Gate{Text: 1, Structured: 1}, budget.Call{Tool: name, Arguments: args, Readable: !deaf, Keeper: keeper},
 					tool.Result{Structured: marshal(t, in), IsError: true, Code: tool.ApprovalMismatch, Content: []tool.Content{tool.Text(strings.Repeat("\x01", 300_000))}})
-				if n := shownText(t, r.Content); n > budget.Least || len(r.Structured) > budget.Least {
+				if n := shownText(t, r.Content); n > budget.LeastText || len(r.Structured) > budget.LeastStructured {
 					t.Errorf("deaf %v, %v: %d bytes of text, %d structured", deaf, keeper.err, n, len(r.Structured))
 				}
 			}
@@ -656,4 +656,20 @@ type discard struct{}
 
 func (discard) Keep(tool.ArtifactInfo, string) (budget.Kept, error) {
 	return budget.Kept{ArtifactRef: tool.ArtifactRef{Handle: strings.Repeat("a", 26)}}, nil
+}
+
+func BenchmarkAdmit(b *testing.B) {
+	schema := json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"},"steps":{"type":"integer"},"log":{"$ref":"#/$defs/t"}},"required":["ok","steps","log"],"additionalProperties":false,"$defs":{"t":{"type":"string"}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		budget.Admit(schema)
+	}
+}
+
+func BenchmarkStructured(b *testing.B) {
+	structured := marshal(b, map[string]any{"ok": true, "steps": 5, "log": strings.Repeat("a line of text\n", 2<<20/15)})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = budget.Bound(budget.Gate{}, budget.Call{Tool: "t", Readable: true, Keeper: discard{}}, tool.Result{Structured: structured})
+	}
 }

@@ -100,7 +100,7 @@ folders = ["~/skills", "/srv/skills"]
 [budget]
 text_kib = 48
 structured_kib = 16
-tools = { grep = 128, "github__*" = 24 }
+tools = { grep = 128, "github__*" = 40 }
 
 [artifacts]
 max_mib = 512
@@ -149,7 +149,7 @@ func TestParseEverything(t *testing.T) {
 		}},
 		ToolSearch: ToolSearch{Models: []string{"anthropic/*"}, ThresholdPct: 0.2, MinDeferCount: 3, Pins: []string{"github__create_issue"}},
 		Skills:     []string{"~/skills", "/srv/skills"},
-		Budget:     Budget{TextKiB: 48, StructuredKiB: 16, Tools: map[string]int{"grep": 128, "github__*": 24}},
+		Budget:     Budget{TextKiB: 48, StructuredKiB: 16, Tools: map[string]int{"grep": 128, "github__*": 40}},
 		Artifacts:  Artifacts{MaxMiB: 512, KeepDays: 30},
 		Limits:     Limits{MemoryMiB: 32, TimeMS: 10_000, OutputKiB: 512, HostCalls: 500, Concurrency: 2},
 		Tools:      Tools{Remove: []string{"delete_path"}, Only: [][]string{{"read_*", "grep"}}},
@@ -239,7 +239,7 @@ func TestFaults(t *testing.T) {
 		{"[tool_search]\nthreshold_pct = nan\n", "f:2:17: tool_search.threshold_pct is NaN; it can be over 0 and up to 1"},
 		{"[tool_search]\nthreshold_pct = \"x\"\n", "f:2:17: tool_search.threshold_pct: a number must stand here, not the text \"x\""},
 		{"[budget]\ntools = { \"a b\" = 8 }\n", "f:2:11: budget.tools.a b: \"a b\" is no name of a tool"},
-		{"[budget]\ntools = { grep = 1 }\n", "f:2:18: budget.tools.grep is 1; it can be from 16 to 4096"},
+		{"[budget]\ntools = { grep = 1 }\n", "f:2:18: budget.tools.grep is 1; it can be from 32 to 4096"},
 		{"[mcp]\ncontext_window = 99999999999\n", "f:2:18: mcp.context_window is 99999999999; it can be from 1000 to 100000000"},
 		{"[[rules]]\n", "f:1:3: rules.verdict is missing"},
 		{"rules = 1\n", "f:1:9: rules: an array of tables ([[rules]]) must stand here, not 1"},
@@ -272,7 +272,7 @@ func TestFaults(t *testing.T) {
 		{"[[rules]]\nverdict = 'deny'\nworkspaces = ['~/x']\n", `f:3:15: rules.workspaces: "~/x" is no real path`},
 		{"[[rules]]\nverdict = 'deny'\npaths = ['~/x']\n", `f:3:10: rules.paths: "~/x": ~ is a name here`},
 		{"[[rules]]\nverdict = 'deny'\npaths = ['src/']\n", `f:3:10: rules.paths: "src/" has an empty part; a folder with everything below it is src/**`},
-		{"[budget]\ntext_kib = 15\n", "f:2:12: budget.text_kib is 15; it can be from 16 to 4096"},
+		{"[budget]\ntext_kib = 31\n", "f:2:12: budget.text_kib is 31; it can be from 32 to 4096"},
 		{"[artifacts]\nkeep_days = 0\n", "f:2:13: artifacts.keep_days is 0; it can be from 1 to 36500"},
 		{"[terminal]\npass_env = ['A=1']\n", `f:2:13: terminal.pass_env: "A=1" is no name of a variable`},
 		{"[[examples]]\nshould = 'allow'\n", "f:1:3: an example has either a command or a tool"},
@@ -323,7 +323,7 @@ func TestClosedList(t *testing.T) {
 		{"[terminal]\n", "f:1:2: a workspace's own file cannot hold terminal"},
 		{"[mcp]\n", "f:1:2: a workspace's own file cannot hold mcp"},
 		{"[artifacts]\n", "f:1:2: a workspace's own file cannot hold artifacts"},
-		{"[budget]\ntools = {grep = 20}\n", "f:2:1: a workspace's own file cannot hold budget.tools"},
+		{"[budget]\ntools = {grep = 40}\n", "f:2:1: a workspace's own file cannot hold budget.tools"},
 		{"[[examples]]\n", "f:1:3: a workspace's own file cannot hold examples"},
 		{"[workspace]\nallow_read = ['.env']\n", "f:2:1: a workspace's own file cannot hold workspace.allow_read"},
 		{"[workspace]\nhard_links = true\n", "f:2:1: a workspace's own file cannot hold workspace.hard_links"},
@@ -341,11 +341,11 @@ func TestClosedList(t *testing.T) {
 			t.Errorf("Parse(%q) = %v, want none", c.text, err)
 		}
 	}
-	r, err := ParseWorkspace("/w/wasmtools.toml", []byte("[workspace]\ndeny_read = ['a']\nprotect = ['b']\n[limits]\ntime_ms = 5\n[budget]\ntext_kib = 20\n[tools]\nremove = ['c']\nonly = ['d']\n[[rules]]\nverdict = 'ask'\n[[rules]]\nverdict = 'deny'\npaths = ['x']\n"))
+	r, err := ParseWorkspace("/w/wasmtools.toml", []byte("[workspace]\ndeny_read = ['a']\nprotect = ['b']\n[limits]\ntime_ms = 5\n[budget]\ntext_kib = 40\n[tools]\nremove = ['c']\nonly = ['d']\n[[rules]]\nverdict = 'ask'\n[[rules]]\nverdict = 'deny'\npaths = ['x']\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rules) != 2 || r.Limits != (Limits{TimeMS: 5}) || r.Budget.TextKiB != 20 || r.Budget.StructuredKiB != 0 || len(r.Tools.Only) != 1 || r.Rules[1].Origin != (policy.Origin{Layer: policy.Workspace, File: "/w/wasmtools.toml", Line: 13}) {
+	if len(r.Rules) != 2 || r.Limits != (Limits{TimeMS: 5}) || r.Budget.TextKiB != 40 || r.Budget.StructuredKiB != 0 || len(r.Tools.Only) != 1 || r.Rules[1].Origin != (policy.Origin{Layer: policy.Workspace, File: "/w/wasmtools.toml", Line: 13}) {
 		t.Errorf("ParseWorkspace = %+v", r)
 	}
 	if w := r.DenyRead[0].Where; w != "the workspace's wasmtools.toml:2" {

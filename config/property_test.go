@@ -50,7 +50,7 @@ func (w *writer) budget() {
 	w.b.WriteString("[budget]\n")
 	for _, k := range []string{"text_kib", "structured_kib"} {
 		if w.IntN(2) == 0 {
-			fmt.Fprintf(&w.b, "%s = %d\n", k, 16+w.IntN(100))
+			fmt.Fprintf(&w.b, "%s = %d\n", k, 32+w.IntN(100))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (w *writer) user() string {
 	w.limits()
 	w.budget()
 	if w.IntN(2) == 0 {
-		fmt.Fprintf(&w.b, "tools = { x = %d }\n", 16+w.IntN(100))
+		fmt.Fprintf(&w.b, "tools = { x = %d }\n", 32+w.IntN(100))
 	}
 	w.b.WriteString("[tools]\n")
 	w.some("remove", "write_file", "x*")

@@ -122,9 +122,9 @@ func root() field {
 			{key: "folders", form: texts, in: UserFile, doc: "Folders of skills, each a folder with a SKILL.md; absolute, or below the home folder with ~/."},
 		}},
 		{key: "budget", form: aTable, in: UserFile | WorkspaceFile, doc: "How much of a result a model is shown; what is over that is kept, and a receipt says how to read it. The lowest of all files counts.", fields: []field{
-			{key: "text_kib", form: aNumber, in: UserFile | WorkspaceFile, least: 16, most: 4096, doc: "Text of one result, in KiB of JSON. Default 64; over MCP at most 40000 bytes."},
+			{key: "text_kib", form: aNumber, in: UserFile | WorkspaceFile, least: 32, most: 4096, doc: "Text of one result, in KiB of JSON. Default 64; over MCP at most 40000 bytes."},
 			{key: "structured_kib", form: aNumber, in: UserFile | WorkspaceFile, least: 16, most: 4096, doc: "Structured content of one result, in KiB of JSON. Default 32, which is the most over MCP."},
-			{key: "tools", form: counts, in: UserFile, least: 16, most: 4096, check: checkName, doc: "Other limits of text for single tools, in KiB, by name or by globs with *."},
+			{key: "tools", form: counts, in: UserFile, least: 32, most: 4096, check: checkName, doc: "Other limits of text for single tools, in KiB, by name or by globs with *."},
 		}},
 		{key: "artifacts", form: aTable, in: UserFile, doc: "What is kept, for each workspace, of results that were too long to be shown.", fields: []field{
 			{key: "max_mib", form: aNumber, in: UserFile, least: 64, most: 1 << 20, doc: "Room for them in MiB; the oldest make room for new ones. Default 2048."},
