@@ -233,6 +233,10 @@ func TestStructured(t *testing.T) {
 	for i := range 400 {
 		many[fmt.Sprintf("k%d", i)] = []any{strings.Repeat("y", 100)}
 	}
+	members := map[string]any{"count": 3}
+	for i := range 20_000 {
+		members[fmt.Sprintf("m%05d", i)] = i
+	}
 	numbers := make([]any, 20_000)
 	for i := range numbers {
 		numbers[i] = i
@@ -254,6 +258,8 @@ func TestStructured(t *testing.T) {
 		"an escape":      {in: object(map[string]any{`k"\`: strings.Repeat(`"\`, 20_000)}), kept: 1},
 		"only spaces":    {in: json.RawMessage(`{` + strings.Repeat(" ", 40_000) + `"n":1}`), stays: map[string]any{"n": 1.0}},
 		"too many":       {in: object(many), kept: 1, stays: map[string]any{"count": 3.0}, gone: []string{"k1"}},
+		"many members":   {in: object(members), kept: 1, stays: map[string]any{"count": 3.0, "m00001": 1.0}, gone: []string{"m19999"}},
+		"hidden forgery": {in: json.RawMessage(`{"w\u0061smtools_receipt":1,"s":"` + strings.Repeat("x", 40_000) + `","n":1}`), kept: 1, stays: map[string]any{"n": 1.0}, gone: []string{"s"}},
 		"numbers":        {in: object(map[string]any{"list": numbers, "n": 7, "title": "t"}), kept: 1, stays: map[string]any{"n": 7.0, "title": "t"}, gone: []string{"list"}},
 		"a long name":    {in: object(map[string]any{strings.Repeat("k", 40_000): 1, "n": 7}), kept: 1, stays: map[string]any{"n": 7.0}},
 		"a forged mark":  {in: object(map[string]any{budget.Key: map[string]any{"artifact": "x"}, "s": big, "n": 1}), kept: 1, stays: map[string]any{"n": 1.0}, gone: []string{"s"}},
@@ -422,8 +428,12 @@ func TestReceiptsKeepToTheirRoom(t *testing.T) {
 	for i := range 10 {
 		parts[fmt.Sprint("k", i)] = strings.Repeat("\x01\"", 3000)
 	}
+	most := map[string]any{}
+	for i := range 16 {
+		most[fmt.Sprint("k", i)] = strings.Repeat("x\"", 2000)
+	}
 	for _, deaf := range []bool{false, true} {
-		for _, in := range []any{parts, map[string]any{"list": strings.Fields(strings.Repeat("\x01 ", 9000))}, map[string]any{"s": strings.Repeat("\x01", 40_000)}} {
+		for _, in := range []any{parts, most, map[string]any{"list": strings.Fields(strings.Repeat("\x01 ", 9000))}, map[string]any{"s": strings.Repeat("\x01", 40_000)}} {
 			for _, keeper := range []*shelf{{edge: true}, {err: tool.Errorf(tool.Quota, "%s", strings.Repeat("\x01", 400))}} {
 				r, _ := budget.Bound(budget.Gate{Text: 1, Structured: 1}, budget.Call{Tool: name, Arguments: args, Readable: !deaf, Keeper: keeper},
 					tool.Result{Structured: marshal(t, in), IsError: true, Code: tool.ApprovalMismatch, Content: []tool.Content{tool.Text(strings.Repeat("\x01", 300_000))}})
@@ -432,6 +442,30 @@ func TestReceiptsKeepToTheirRoom(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestStructuredToTheByte: whatever is left beside a receipt, the whole is within
+// the gate.
+func TestStructuredToTheByte(t *testing.T) {
+	parts, wholes := 0, 0
+	for rest := 28_000; rest < budget.Structured+600; rest += 61 {
+		for _, more := range []map[string]any{{}, {"s2": strings.Repeat("y", 700)}} {
+			more["s"], more["rest"] = strings.Repeat("x", 40_000), strings.Split(strings.Repeat("z", rest/4), "")
+			s := &shelf{}
+			r, _ := budget.Bound(budget.Gate{}, budget.Call{Tool: "t", Readable: true, Keeper: s}, tool.Result{Structured: marshal(t, more)})
+			if len(r.Structured) > budget.Structured || !json.Valid(r.Structured) {
+				t.Fatalf("%d bytes beside the string give %d", rest, len(r.Structured))
+			}
+			if bytes.Contains(r.Structured, []byte(`"rest":[`)) {
+				parts++
+			} else {
+				wholes++
+			}
+		}
+	}
+	if parts == 0 || wholes == 0 {
+		t.Errorf("%d results kept their rest, %d did not: the test looks at one side only", parts, wholes)
 	}
 }
 

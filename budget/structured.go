@@ -56,22 +56,22 @@ func (k *keeping) structured(g Gate, r *tool.Result) {
 func (k *keeping) fit(raw json.RawMessage, most int, title string) json.RawMessage {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
-		return k.whole(raw, nil, most, title)
+		return k.whole(raw, nil, nil, most, title)
 	}
 	p := b.Bytes()
 	if len(p) <= most && p[0] == '{' {
 		return p
 	}
-	values, members := walk(p)
-	forged := false // a name that stands twice would be read either way
-	for i := range members {
-		if members[i].name() == Key {
-			forged, members[i].scalar = true, false
+	values, members, all := walk(p)
+	clear := all // no name stands twice, which would be read either way
+	for i, m := range members {
+		if m.name(p) == Key {
+			clear, members[i].scalar = false, false
 		}
 	}
-	parts, ok := k.parts(p, values, most)
-	if !ok || forged || p[0] != '{' {
-		return k.whole(raw, members, most, title)
+	parts, both, ok := k.parts(p, values, most)
+	if !ok || !clear || p[0] != '{' {
+		return k.whole(raw, p, members, most, title)
 	}
 	out := append(make([]byte, 0, most), '{')
 	out = append(append(out, `"`+Key+`":`...), k.mark(nil, map[string]any{"fields": len(parts)})...)
@@ -81,15 +81,16 @@ func (k *keeping) fit(raw json.RawMessage, most int, title string) json.RawMessa
 		out = append(out, p[from:s.from]...)
 		var text string
 		_ = json.Unmarshal(p[s.from:s.to], &text) // Compact has read it
-		out = append(append(append(out, `{"`+Key+`":`...), k.part(title, text)...), '}')
+		out = append(append(append(out, `{"`+Key+`":`...), k.part(title, text, both)...), '}')
 		from = s.to
 	}
 	return append(out, p[from:]...)
 }
 
-// parts chooses the largest strings that have to go, in the order of p. It
-// reports whether that is enough.
-func (k *keeping) parts(p []byte, values []span, most int) ([]span, bool) {
+// parts chooses the largest strings that have to go, in the order of p, and says
+// how much of the ends of one can be shown if it is not kept. It reports whether
+// that is enough.
+func (k *keeping) parts(p []byte, values []span, most int) (chosen []span, both int, ok bool) {
 	room := partRoom
 	if !k.Readable || k.Keeper == nil || k.sensitive {
 		room += endsRoom
@@ -100,26 +101,31 @@ func (k *keeping) parts(p []byte, values []span, most int) ([]span, bool) {
 		size -= values[n].len() - room
 		n++
 	}
-	chosen := values[:n]
+	chosen = values[:n]
 	slices.SortFunc(chosen, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	return chosen, size <= most
+	both = endsRoom
+	if room == partRoom { // a store may still fail
+		both = min(endsRoom, max(most-size, 0)/max(n, 1))
+	}
+	return chosen, both, size <= most
 }
 
-// part is the receipt for one string.
-func (k *keeping) part(title, text string) []byte {
+// part is the receipt for one string, with both bytes of its ends if it cannot be
+// read.
+func (k *keeping) part(title, text string, both int) []byte {
 	ref, err := k.keep(title, "text/plain; charset=utf-8", text)
 	m := map[string]any{}
 	k.describe(m, ref, err, text)
 	if err != nil || !k.Readable {
-		m["head"], m["tail"] = valid(headWithin(text, endsRoom/2)), valid(tailWithin(text, endsRoom/2))
+		m["head"], m["tail"] = valid(headWithin(text, both/2)), valid(tailWithin(text, both/2))
 	}
 	out, _ := marshal(m) // texts and numbers
 	return out
 }
 
-// whole keeps raw as one artifact. What stays of it are the scalars among its
-// members, as long as they fit, numbers before strings.
-func (k *keeping) whole(raw []byte, members []member, most int, title string) json.RawMessage {
+// whole keeps raw as one artifact. What stays are the scalars among its members,
+// as long as they fit, short ones first; they stand in p.
+func (k *keeping) whole(raw, p []byte, members []member, most int, title string) json.RawMessage {
 	ref, err := k.keep(title, "application/json", string(raw))
 	m := map[string]any{}
 	k.describe(m, ref, err, string(raw))
@@ -143,15 +149,11 @@ func (k *keeping) whole(raw []byte, members []member, most int, title string) js
 		}
 	}
 	var rest []byte
-	gone := 0
 	for i, v := range members {
-		if !stay[i] {
-			gone++
-			continue
+		if stay[i] {
+			rest = append(append(rest, ','), p[v.from:v.to]...)
 		}
-		rest = append(append(rest, ','), v.p[v.from:v.to]...)
 	}
-	m["members_left_out"] = gone
 	return append(append(append([]byte(`{"`+Key+`":`), k.mark(m, nil)...), rest...), '}')
 }
 
@@ -209,37 +211,42 @@ func (s span) len() int { return s.to - s.from }
 
 // member is one at the top: where it stands, with its name.
 type member struct {
-	p        []byte
-	from, to int
-	value    int
-	scalar   bool
+	from, value, to int
+	scalar          bool
 }
 
-func (m member) name() string {
+func (m member) name(p []byte) string {
 	var s string
-	_ = json.Unmarshal(m.p[m.from:m.value-1], &s)
+	_ = json.Unmarshal(p[m.from:m.value-1], &s)
 	return s
 }
 
-// walk finds the strings among the values of p, and the members at its top. P is
-// JSON without spaces.
-func walk(p []byte) (values []span, members []member) {
+// maxMembers is how many members at the top are told apart. A value with more is
+// kept whole.
+const maxMembers = 4096
+
+// walk finds the values of p that are strings long enough to become receipts, and
+// the members at its top: all of them, or the first. P is JSON without spaces.
+func walk(p []byte) (values []span, members []member, all bool) {
+	all = true
 	type container struct{ object, named bool } // named: the next string is a value
 	var open []container
 	begin := func(at int) {
-		if len(open) == 1 && open[0].object {
-			members = append(members, member{p: p, from: at, scalar: true})
+		if len(open) == 1 && open[0].object && all {
+			if all = len(members) < maxMembers; all {
+				members = append(members, member{from: at, scalar: true})
+			}
 		}
 	}
 	end := func(at int) {
-		if len(open) == 1 && open[0].object && len(members) > 0 {
+		if len(open) == 1 && open[0].object && all && len(members) > 0 {
 			members[len(members)-1].to = at
 		}
 	}
 	for i := 0; i < len(p); i++ {
 		switch c := p[i]; c {
 		case '{', '[':
-			if len(open) == 1 && len(members) > 0 {
+			if len(open) == 1 && all && len(members) > 0 {
 				members[len(members)-1].scalar = false
 			}
 			open = append(open, container{object: c == '{'})
@@ -255,7 +262,7 @@ func walk(p []byte) (values []span, members []member) {
 			begin(i + 1)
 		case ':':
 			open[len(open)-1].named = true
-			if len(open) == 1 {
+			if len(open) == 1 && all {
 				members[len(members)-1].value = i + 1
 			}
 		case '"':
@@ -265,10 +272,10 @@ func walk(p []byte) (values []span, members []member) {
 					i++
 				}
 			}
-			if len(open) == 0 || !open[len(open)-1].object || open[len(open)-1].named {
+			if i+1-from > partRoom && (len(open) == 0 || !open[len(open)-1].object || open[len(open)-1].named) {
 				values = append(values, span{from, i + 1})
 			}
 		}
 	}
-	return values, members
+	return values, members, all
 }

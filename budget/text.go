@@ -56,8 +56,7 @@ func (k *keeping) text(g Gate, r *tool.Result) {
 		about["shown"] = "receipt"
 		shown = k.receipt(ref)
 		if r.IsError {
-			first := wholeLines(headWithin(text, min(errorHead, g.Text-encoded(shown)-2)))
-			shown = strings.TrimSuffix(first, "\n") + "\n" + shown
+			shown = strings.TrimSuffix(wholeLines(headWithin(text, errorHead)), "\n") + "\n" + shown
 		}
 	case err == nil:
 		shown = aroundNotice(text, "no tool here reads them, a person can: wasmtools artifacts export "+ref.Handle)
