@@ -223,6 +223,33 @@ func (p publishing) Definition() tool.Definition {
 	return d
 }
 
+// TestCompact: what is taken out of a conversation is read by the receipt that
+// stands for it. Where nothing reads it, nothing is taken out.
+func TestCompact(t *testing.T) {
+	rounds := make([]budget.Round, budget.RecentRounds+2)
+	rounds[1].Results = []budget.Past{{Tool: "bulky", Text: lines(30_000)}}
+	turn := shelf{}.open(t)
+	changes, err := turn.Compact(rounds)
+	if err != nil || len(changes) != 1 || changes[0].Round != 1 {
+		t.Fatalf("Compact = %+v, %v", changes, err)
+	}
+	m := inReceipt.FindStringSubmatch(changes[0].Receipt)
+	if m == nil {
+		t.Fatalf("the receipt is %s", changes[0].Receipt)
+	}
+	if r := openAt(t, turn, "artifact:"+m[1], `,"selection":{"lines":{"start":30000}}`); !strings.Contains(r.PlainText(), "line 30000 of the output") {
+		t.Errorf("it reads %s", r.PlainText())
+	}
+	for who, s := range map[string]shelf{
+		"no reader": {space: wasmtools.Workspace{Tools: func(name string) bool { return name != "read_open" }}},
+		"no store":  {options: wasmtools.Options{StateDir: "none"}},
+	} {
+		if changes, err := s.open(t).Compact(rounds); changes != nil || err != nil {
+			t.Errorf("%s: %+v, %v", who, changes, err)
+		}
+	}
+}
+
 // TestOpenArtifact: a host reads what a receipt names, of its own session only.
 func TestOpenArtifact(t *testing.T) {
 	dir := t.TempDir()

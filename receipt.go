@@ -67,6 +67,16 @@ func (t *Turn) OpenArtifact(handle string) (*artifact.File, error) {
 	return t.space.archive.store.Open(t.rt.session, handle)
 }
 
+// Compact says which results of a conversation receipts can stand for, see
+// [budget.Compact]; their texts are kept for this session. It is nothing where
+// the turn's tools read no artifacts, or none can be kept.
+func (t *Turn) Compact(rounds []budget.Round) ([]budget.Change, error) {
+	if t.space.archive == nil || !t.reads() {
+		return nil, nil
+	}
+	return budget.Compact(rounds, keeper{t.space.archive, artifact.Scope{Session: t.rt.session}, t.emptyRecord()})
+}
+
 // admitted is the definitions as a model is shown them: their output schemas
 // allow receipts in place of what is too long. The list keeps them as they are.
 func admitted(defs []tool.Definition) []tool.Definition {
