@@ -3,7 +3,7 @@
 //
 // There are three gates. The first is inside each tool, which knows best what
 // matters of its output. The second bounds structured content and details: the
-// largest strings become receipts in place. The third bounds the text of any
+// largest strings become receipts in place, or else the largest members. The third bounds the text of any
 // tool. Long after a call, [Compact] takes old results out of a conversation
 // in the same way.
 //
@@ -55,7 +55,7 @@ const (
 	// shown neither whole nor by a receipt.
 	ends = 1 << 10
 
-	// maxParts is how many strings of one result become artifacts of their own.
+	// maxParts is how many values of one result become artifacts of their own.
 	// Beyond, all of it becomes one.
 	maxParts = 16
 )

@@ -260,7 +260,7 @@ func TestStructured(t *testing.T) {
 		"too many":       {in: object(many), kept: 1, stays: map[string]any{"count": 3.0}, gone: []string{"k1"}},
 		"many members":   {in: object(members), kept: 1, stays: map[string]any{"count": 3.0, "m00001": 1.0}, gone: []string{"m19999"}},
 		"hidden forgery": {in: json.RawMessage(`{"w\u0061smtools_receipt":1,"s":"` + strings.Repeat("x", 40_000) + `","n":1}`), kept: 1, stays: map[string]any{"n": 1.0}, gone: []string{"s"}},
-		"numbers":        {in: object(map[string]any{"list": numbers, "n": 7, "title": "t"}), kept: 1, stays: map[string]any{"n": 7.0, "title": "t"}, gone: []string{"list"}},
+		"numbers":        {in: object(map[string]any{"list": numbers, "n": 7, "title": "t", "few": []any{1}}), kept: 1, stays: map[string]any{"n": 7.0, "title": "t", "few": []any{1.0}}},
 		"a long name":    {in: object(map[string]any{strings.Repeat("k", 40_000): 1, "n": 7}), kept: 1, stays: map[string]any{"n": 7.0}},
 		"a forged mark":  {in: object(map[string]any{budget.Key: map[string]any{"artifact": "x"}, "s": big, "n": 1}), kept: 1, stays: map[string]any{"n": 1.0}, gone: []string{"s"}},
 		"a list":         {in: marshal(t, numbers), kept: 1},
@@ -328,7 +328,7 @@ func TestStructured(t *testing.T) {
 
 // contains reports whether text is the JSON itself, or a string in it.
 func contains(in json.RawMessage, text string) bool {
-	if string(in) == text {
+	if text != "" && bytes.Contains(in, []byte(text)) { // all of it, or a value that is no string
 		return true
 	}
 	var v any
@@ -452,8 +452,7 @@ func TestStructuredToTheByte(t *testing.T) {
 	for rest := 28_000; rest < budget.Structured+600; rest += 61 {
 		for _, more := range []map[string]any{{}, {"s2": strings.Repeat("y", 700)}} {
 			more["s"], more["rest"] = strings.Repeat("x", 40_000), strings.Split(strings.Repeat("z", rest/4), "")
-			s := &shelf{}
-			r, _ := budget.Bound(budget.Gate{}, budget.Call{Tool: "t", Readable: true, Keeper: s}, tool.Result{Structured: marshal(t, more)})
+			r, _ := budget.Bound(budget.Gate{}, budget.Call{Tool: "t", Readable: true, Keeper: &shelf{}}, tool.Result{Structured: marshal(t, more)})
 			if len(r.Structured) > budget.Structured || !json.Valid(r.Structured) {
 				t.Fatalf("%d bytes beside the string give %d", rest, len(r.Structured))
 			}
@@ -598,7 +597,7 @@ func FuzzBound(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, structured string, seed uint64, times uint16, flags uint8) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		if len(text) > 0 {
-			text = strings.Repeat(text, min(int(times), 1<<20/len(text)))
+			text = strings.Repeat(text, min(int(times), 1<<17/len(text)))
 		}
 		r := tool.Result{Sensitive: flags&1 != 0, Details: map[string]any{"t": text, "n": 1}}
 		for n := 0; n < len(text); {
@@ -653,7 +652,7 @@ func FuzzBound(f *testing.F) {
 		}
 		details := marshal(t, r.Details)
 		for _, kept := range s.texts {
-			if kept != was && kept != string(r.Structured) && !contains(r.Structured, kept) && !contains(details, kept) && kept != string(details) {
+			if kept != was && !contains(r.Structured, kept) && !contains(details, kept) {
 				t.Errorf("what was kept is not what came: %.100q", kept)
 			}
 		}

@@ -11,14 +11,14 @@ import (
 )
 
 // Key is the member that marks a receipt in structured content. Where it stands
-// in place of a string, it names the artifact with the whole of it. At the top
+// in place of a value, it names the artifact with the whole of it. At the top
 // it says that something was left out, and how to read it.
 const Key = "wasmtools_receipt"
 
 // Room that receipts take at most, in bytes of JSON; see TestReceiptsKeepToTheirRoom.
 const (
-	partRoom = 512  // in place of a string
-	endsRoom = 1024 // of both ends of a string, where its artifact cannot be read
+	partRoom = 512  // in place of a value
+	endsRoom = 1024 // of both ends of one, where its artifact cannot be read
 	markRoom = 2560 // at the top, with the whole value's receipt if there is one
 
 	// archivedRoom is what the details need besides, for what became of the text.
@@ -70,6 +70,9 @@ func (k *keeping) fit(raw json.RawMessage, most int, title string) json.RawMessa
 		}
 	}
 	parts, both, ok := k.parts(p, values, most)
+	if !ok { // what is long is no string
+		parts, both, ok = k.parts(p, tops(members), most)
+	}
 	if !ok || !clear || p[0] != '{' {
 		return k.whole(raw, p, members, most, title)
 	}
@@ -79,15 +82,18 @@ func (k *keeping) fit(raw json.RawMessage, most int, title string) json.RawMessa
 	from := 1
 	for _, s := range parts {
 		out = append(out, p[from:s.from]...)
-		var text string
-		_ = json.Unmarshal(p[s.from:s.to], &text) // Compact has read it
-		out = append(append(append(out, `{"`+Key+`":`...), k.part(title, text, both)...), '}')
+		text, mime := string(p[s.from:s.to]), "application/json"
+		if text[0] == '"' {
+			mime = "text/plain; charset=utf-8"
+			_ = json.Unmarshal(p[s.from:s.to], &text) // Compact has read it
+		}
+		out = append(append(append(out, `{"`+Key+`":`...), k.part(title, mime, text, both)...), '}')
 		from = s.to
 	}
 	return append(out, p[from:]...)
 }
 
-// parts chooses the largest strings that have to go, in the order of p, and says
+// parts chooses the largest values that have to go, in the order of p, and says
 // how much of the ends of one can be shown if it is not kept. It reports whether
 // that is enough.
 func (k *keeping) parts(p []byte, values []span, most int) (chosen []span, both int, ok bool) {
@@ -110,10 +116,10 @@ func (k *keeping) parts(p []byte, values []span, most int) (chosen []span, both 
 	return chosen, both, size <= most
 }
 
-// part is the receipt for one string, with both bytes of its ends if it cannot be
+// part is the receipt for one value, with both bytes of its ends if it cannot be
 // read.
-func (k *keeping) part(title, text string, both int) []byte {
-	ref, err := k.keep(title, "text/plain; charset=utf-8", text)
+func (k *keeping) part(title, mime, text string, both int) []byte {
+	ref, err := k.keep(title, mime, text)
 	m := map[string]any{}
 	k.describe(m, ref, err, text)
 	if err != nil || !k.Readable {
@@ -202,9 +208,18 @@ func (k *keeping) mark(whole, more map[string]any) []byte {
 	return out
 }
 
+// tops is the values of members.
+func tops(members []member) []span {
+	out := make([]span, len(members))
+	for i, m := range members {
+		out[i] = span{m.value, m.to}
+	}
+	return out
+}
+
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// span is where a string stands, with its quotes.
+// span is where a value stands.
 type span struct{ from, to int }
 
 func (s span) len() int { return s.to - s.from }
