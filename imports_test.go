@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"approval/policy", "approval/show", "evidence/index"},
 	{"approval/terminal", "approval/channel", "config"},
 	{""}, // the library's front door
-	{"mcp/server", "selftest"},
+	{"mcp/server", "mcp/client", "selftest"},
 	{"cmd/...", "bench/..."},
 }
 

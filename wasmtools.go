@@ -36,7 +36,8 @@ type Options struct {
 	// one is the default.
 	Workspaces []Workspace
 
-	// Sources add tools to the built-in ones, after them in every list.
+	// Sources add tools to the built-in ones, after them in every list. Those that
+	// are an [io.Closer] are closed with the runtime, also if Open fails.
 	Sources []catalog.Source
 
 	// Ranker orders tools by a turn's request, where more are left than fit in a
@@ -224,9 +225,6 @@ type space struct {
 // nothing: a module is compiled at its first call. The context is used for
 // opening only. Close the runtime when it is not needed any more.
 func Open(ctx context.Context, o Options) (*Runtime, error) {
-	if len(o.Workspaces) == 0 {
-		return nil, errors.New("wasmtools: Options.Workspaces is empty")
-	}
 	r := &Runtime{
 		session: newID(),
 		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
@@ -248,6 +246,9 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			_ = r.Close()
 		}
 	}()
+	if len(o.Workspaces) == 0 {
+		return nil, errors.New("wasmtools: Options.Workspaces is empty")
+	}
 	var err error
 	r.engine, err = runtime.New(ctx, runtime.Options{CacheDir: o.CacheDir, StateDir: o.StateDir, Limits: o.Limits.engine(), Notice: o.Notice, CompileChild: o.CompileChild})
 	if err != nil {
@@ -418,7 +419,7 @@ func (r *Runtime) Close() error {
 		r.unwatch()
 	}
 	r.desk.Close()
-	errs = append(errs, r.closeTerminals())
+	errs = append(errs, r.closeTerminals(), r.closeSources())
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())
 	}

@@ -2,6 +2,9 @@ package wasmtools
 
 import (
 	"context"
+	"errors"
+	"io"
+	"sync"
 
 	"github.com/wasmtools/wasmtools/catalog"
 )
@@ -32,6 +35,19 @@ func (r *Runtime) watch() {
 			}
 		}()
 	}
+}
+
+// closeSources closes the sources that can be closed, side by side.
+func (r *Runtime) closeSources() error {
+	errs := make([]error, len(r.sources))
+	var wg sync.WaitGroup
+	for i, s := range r.sources {
+		if c, ok := s.(io.Closer); ok {
+			wg.Go(func() { errs[i] = c.Close() })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // Changed gives a value when a source has changed since the last one, so that

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -72,6 +73,7 @@ func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 	core := toolswasm.Core()
 	list = append(list, finding{What: "core", OK: true, Detail: fmt.Sprintf("%d bytes, %s", len(core), tool.DigestOf(core))})
 
+	f.servers, f.patience = func(string) bool { return true }, 10*time.Second
 	rt, turn, err := f.begin(c)
 	if err != nil {
 		return append(list, finding{What: "workspace", OK: false, Detail: err.Error()})
@@ -88,6 +90,14 @@ func (f *runtimeFlags) examine(c *cobra.Command) []finding {
 	list = append(list, finding{What: "sandbox", OK: !r.IsError, Detail: fmt.Sprintf("a call through the whole path took %s", roundTime(time.Since(t0)))})
 	if r.IsError {
 		list[len(list)-1].Detail = r.PlainText()
+	}
+	for _, u := range f.ups {
+		h := u.Health()
+		detail := fmt.Sprintf("%s is connected: %d tools, %d held back", h.Server, h.Tools, h.Held)
+		if !h.Connected {
+			detail = cmp.Or(h.Trouble, h.Server+" is being connected to")
+		}
+		list = append(list, finding{What: "upstream", OK: h.Connected, Detail: detail})
 	}
 	d := userDirs()
 	for _, dir := range []struct{ what, path string }{{"state", d.state}, {"folder", d.cache}} {

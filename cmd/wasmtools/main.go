@@ -76,7 +76,7 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 	root.PersistentFlags().Bool("no-input", false, "never ask on the terminal (for scripts; what needs a person ends with exit code 4)")
 	root.AddCommand(
 		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newSelftest(), newVersion(), newMan(),
-		newApprovals(), newAttach(), newSecret(),
+		newApprovals(), newAttach(), newSecret(), newUpstream(),
 		newPolicy(), newConfig(), newEvidence(), newArtifacts(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +30,7 @@ client, if the client can do that (elicitation), and else answers
 approval_required.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			f.servers, f.patience = func(string) bool { return true }, mcpPatience
 			defer f.leave()
 			rt, err := f.open(c)
 			if err != nil {
@@ -54,6 +56,10 @@ approval_required.`,
 	f.add(c)
 	return c
 }
+
+// mcpPatience is how long upstream servers are waited for before clients are
+// answered: some clients ask for the list once, and do not listen for changes.
+const mcpPatience = 3 * time.Second
 
 // instructions is what a client may show its model about the server as a whole.
 const instructions = "Sandboxed tools on one workspace. Paths are relative to its root, with '/'. " +

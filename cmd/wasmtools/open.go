@@ -10,6 +10,7 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,12 @@ type runtimeFlags struct {
 
 	program string  // "run" or "mcp", if people are to be asked
 	people  *people // who can be; once opened
+
+	// servers says which upstream servers are connected to; nil: none. They are
+	// waited for so long.
+	servers  func(name string) bool
+	patience time.Duration
+	ups      []*upstream // once opened
 
 	rules  string         // a file in place of the user's configuration; "" is none
 	source *config.Source // the settings, once opened
@@ -88,7 +95,14 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 	if f.record, err = openRecord(d, realPath(dir)); err != nil {
 		return nil, err
 	}
+	f.ups = upstreams(c, set.MCP.Servers, realPath(dir), f.servers)
+	sources := make([]catalog.Source, len(f.ups))
+	for i, u := range f.ups {
+		sources[i] = u
+	}
+	ready(c.Context(), f.ups, f.patience)
 	rt, err := wasmtools.Open(c.Context(), wasmtools.Options{
+		Sources: sources,
 		Workspaces: []wasmtools.Workspace{{
 			Dir: dir, Policy: f.source.Policy, Evidence: f.record,
 			DenyRead: set.Workspace.DenyRead, Protect: set.Workspace.Protect, AllowRead: set.Workspace.AllowRead,

@@ -53,6 +53,8 @@ hit, 130 interrupted, 1 anything else.`,
 			if err != nil {
 				return err
 			}
+			// Of upstream servers, only the one that is meant is needed.
+			f.servers, f.patience = func(name string) bool { return strings.HasPrefix(a[0], name+"__") }, 30*time.Second
 			defer f.leave()
 			rt, turn, err := f.begin(c)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,7 @@ goes no further, the stage of the catalog in which it fell out, with the reason.
 			if err != nil {
 				return err
 			}
+			f.servers, f.patience = func(string) bool { return true }, 10*time.Second
 			rt, turn, err := f.beginWith(c, turnFacts)
 			if err != nil {
 				return err
