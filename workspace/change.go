@@ -78,10 +78,20 @@ func (o *Overlay) Write(ctx context.Context, path string, data []byte, overwrite
 	return ch, err
 }
 
-// Edit replaces literal texts in a file. Every text is looked for in the bytes
-// as they were before the call, none may overlap another, and either all are
+// Edit is EditText for a file whose encoding its bytes tell.
+func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (Change, error) {
+	return o.EditText(ctx, path, edits, "")
+}
+
+// EditText replaces literal texts in a file. Every text is looked for in the
+// file as it was before the call, none may overlap another, and either all are
 // replaced or nothing is. Bytes outside the replaced spans never change.
-func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (ch Change, err error) {
+//
+// A file that is not UTF-8 is matched as text, and new text is written in its
+// encoding: the one that is named (as for [charset.Lookup]), or if that is empty
+// the one that [charset.Detect] is certain of. Without either, texts of ASCII are
+// replaced as bytes, and anything else is an error with the code encoding.
+func (o *Overlay) EditText(ctx context.Context, path string, edits []Edit, encoding string) (ch Change, err error) {
 	if err := o.canChange(ctx, path); err != nil {
 		return Change{}, err
 	}
@@ -109,15 +119,18 @@ func (o *Overlay) Edit(ctx context.Context, path string, edits []Edit) (ch Chang
 				old.before = data
 			}
 		}
-		out, spans, err := applyEdits(ctx, data, edits, o.opts.MaxBytes-o.held)
+		done, err := editFile(ctx, data, edits, encoding, o.opts.MaxBytes-o.held)
 		if err != nil {
 			return err
 		}
-		ch, err = o.record(pl, out, old)
-		ch.Replacements = len(spans)
-		ch.Lines = spanLines(out, spans)
-		ch.CRLF = slices.ContainsFunc(spans, func(s span) bool { return s.crlf })
-		return err
+		if ch, err = o.record(pl, done.data, old); err != nil {
+			return err
+		}
+		o.written(&ch, done.encoding)
+		ch.Replacements = len(done.spans)
+		ch.Lines = spanLines(done.text, done.spans)
+		ch.CRLF = slices.ContainsFunc(done.spans, func(s span) bool { return s.crlf })
+		return nil
 	})
 	return ch, err
 }

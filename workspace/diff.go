@@ -10,6 +10,7 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace/charset"
 )
 
 func isPrint(r rune) bool { return unicode.IsPrint(r) }
@@ -62,10 +63,10 @@ func (c *change) diff(b *strings.Builder) {
 			fmt.Fprintf(b, "delete directory %s\n", name)
 		case c.Mode&fs.ModeSymlink != 0:
 			fmt.Fprintf(b, "delete link %s\n", name)
-		case c.before == nil || isBinary(c.before):
+		case c.before == nil || isBinary(c.before, c.encoding):
 			fmt.Fprintf(b, "delete %s\n", name)
 		default:
-			unified(b, "a/"+c.Path, "/dev/null", c.before, nil)
+			unified(b, "a/"+c.Path, "/dev/null", c.before, nil, c.encoding)
 		}
 	case tool.OpWrite:
 		isNew := c.Identity == tool.Identity{}
@@ -76,12 +77,12 @@ func (c *change) diff(b *strings.Builder) {
 			fmt.Fprintf(b, "replace %s by %s (%s); the call may not read what it holds\n", name, byteCount(c.Size), c.After)
 		case !isNew && c.before == nil, len(c.Blob) > maxDiffBytes:
 			fmt.Fprintf(b, "large file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
-		case isBinary(c.before) || isBinary(c.Blob):
+		case isBinary(c.before, c.encoding) || isBinary(c.Blob, c.encoding):
 			fmt.Fprintf(b, "binary file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
 		case isNew:
-			unified(b, "/dev/null", "b/"+c.Path, nil, c.Blob)
+			unified(b, "/dev/null", "b/"+c.Path, nil, c.Blob, c.encoding)
 		default:
-			unified(b, "a/"+c.Path, "b/"+c.Path, c.before, c.Blob)
+			unified(b, "a/"+c.Path, "b/"+c.Path, c.before, c.Blob, c.encoding)
 		}
 	}
 }
@@ -104,19 +105,46 @@ func byteCount(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-func isBinary(p []byte) bool {
-	return bytes.IndexByte(p[:min(len(p), binaryLook)], 0) >= 0
+func isBinary(p []byte, known charset.Encoding) bool {
+	if bytes.IndexByte(p[:min(len(p), binaryLook)], 0) < 0 {
+		return false
+	}
+	_, e := shown(p, known)
+	return !e.Wide()
 }
 
-func unified(b *strings.Builder, from, to string, old, new []byte) {
-	// Not valid UTF-8 cannot be shown as it is; the bytes on disk stay what they
-	// are.
-	x := strings.ToValidUTF8(string(old), "\ufffd")
-	y := strings.ToValidUTF8(string(new), "\ufffd")
+// shown is what a file's bytes look like as text. They are shown in the encoding
+// in which the change is written, if they fit, else in the one they are in; what
+// is none becomes U+FFFD.
+func shown(p []byte, known charset.Encoding) (string, charset.Encoding) {
+	none := charset.Encoding{}
+	if known == none || known.Name() == charset.UTF8.Name() {
+		known = none // what fits UTF-8 is detected as such
+	} else if text, err := known.Decode(p); err == nil {
+		return strings.TrimPrefix(string(text), charset.Mark), known
+	}
+	if e, err := charset.Detect(p); err == nil {
+		if text, err := e.Decode(p); err == nil {
+			if e.Wide() {
+				text = bytes.TrimPrefix(text, bom)
+			}
+			return string(text), e
+		}
+	}
+	return strings.ToValidUTF8(string(p), "\ufffd"), none
+}
+
+func unified(b *strings.Builder, from, to string, old, new []byte, known charset.Encoding) {
+	x, was := shown(old, known)
+	y, is := shown(new, known)
 	from, to = tool.QuotePath(from), tool.QuotePath(to)
 	if x == y {
 		fmt.Fprintf(b, "--- %s\n+++ %s\n", from, to)
-		if len(old)+len(new) > 0 {
+		switch {
+		case len(old)+len(new) == 0:
+		case was != is && was != (charset.Encoding{}) && is != (charset.Encoding{}):
+			fmt.Fprintf(b, "(only the encoding differs: %s, before %s)\n", is, was)
+		default:
 			b.WriteString("(only bytes that are not UTF-8 differ)\n")
 		}
 		return

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace/charset"
 )
 
 const (
@@ -30,10 +31,9 @@ type span struct {
 	edit       int
 }
 
-// applyEdits is the whole of an edit without any file: it finds each text in src
-// and splices the new ones in. It never decodes and writes back: a byte outside
-// the spans stays what it is. The result is at most max bytes larger than
-// nothing.
+// applyEdits finds each text in src, which is UTF-8 or of no known encoding, and
+// splices the new ones in. It never decodes and writes back: a byte outside the
+// spans stays what it is. The result is at most max bytes larger than nothing.
 func applyEdits(ctx context.Context, src []byte, edits []Edit, max int64) (out []byte, spans []span, err error) {
 	if len(edits) == 0 {
 		return nil, nil, tool.Errorf(tool.InvalidArguments, "no edits are given").WithNext("give at least one edit")
@@ -42,7 +42,7 @@ func applyEdits(ctx context.Context, src []byte, edits []Edit, max int64) (out [
 		return nil, nil, tool.Errorf(tool.InvalidArguments, "%d edits; one call takes %d", len(edits), maxEdits).WithNext("split the call")
 	}
 	if enc := wideEncoding(src); enc != "" {
-		return nil, nil, tool.Errorf(tool.Encoding, "the file is %s; its text cannot be edited as bytes", enc).
+		return nil, nil, tool.Errorf(tool.Encoding, "the file begins as %s, but is not that throughout; its text cannot be edited as bytes", enc).
 			WithNext("write the whole file, or convert it in a terminal")
 	}
 	m := newMatcher(src)
@@ -114,6 +114,7 @@ type matcher struct {
 	crlf  int // line ends that are CRLF
 	lf    int // line ends that are LF alone
 	utf8  int // is src valid UTF-8: 0 not known yet, 1 yes, -1 no
+	doubt *charset.Undecided
 }
 
 func newMatcher(src []byte) *matcher {
@@ -134,6 +135,29 @@ func (m *matcher) valid() bool {
 		}
 	}
 	return m.utf8 > 0
+}
+
+// doubts is what a file that is no UTF-8 may be, asked for where it matters.
+func (m *matcher) doubts() *charset.Undecided {
+	if m.doubt == nil {
+		m.doubt = &charset.Undecided{}
+		if _, err := charset.Detect(m.src); err != nil {
+			m.doubt = err.(*charset.Undecided)
+		}
+	}
+	return m.doubt
+}
+
+// notUTF8 refuses what only a known encoding would make possible.
+func (m *matcher) notUTF8(text string) *tool.Error {
+	u := m.doubts()
+	if len(u.Candidates) == 0 {
+		return tool.Errorf(tool.Encoding, "the file is not UTF-8; %s", text).
+			WithNext("keep to ASCII in this file, or convert it in a terminal")
+	}
+	e := u.For("")
+	e.Text += "; " + text
+	return e
 }
 
 func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
@@ -159,8 +183,7 @@ func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
 		}
 	}
 	if !isASCII(text) && !m.valid() {
-		return nil, tool.Errorf(tool.Encoding, "the file is not UTF-8, and the new text is not ASCII; it would mix two encodings").
-			WithNext("keep to ASCII in this file, or convert it in a terminal")
+		return nil, m.notUTF8("the new text is not ASCII, and could mix two encodings")
 	}
 
 	limit := maxCounted
@@ -171,8 +194,7 @@ func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
 	switch {
 	case len(at) == 0:
 		if !isASCII(old) && !m.valid() {
-			return nil, tool.Errorf(tool.Encoding, "the file is not UTF-8, so its non-ASCII letters cannot be matched").
-				WithNext("match ASCII text only, or convert the file in a terminal")
+			return nil, m.notUTF8("its letters that are not ASCII cannot be matched")
 		}
 		if bytes.IndexByte(m.src, 0) >= 0 {
 			return nil, tool.Errorf(tool.Encoding, "%s does not occur as bytes, and the file holds NUL bytes (binary, or UTF-16 without a mark)", which).
@@ -192,6 +214,10 @@ func (m *matcher) find(e Edit, several bool, index int) ([]span, error) {
 	}
 	spans := make([]span, len(at))
 	for i, r := range at {
+		// In some encodings the second byte of a character looks like ASCII.
+		if r.start > m.start && m.src[r.start-1] >= utf8.RuneSelf && !m.valid() && len(m.doubts().Candidates) > 0 {
+			return nil, m.notUTF8(fmt.Sprintf("what %s has in line %d may be the half of a character", which, m.line(r.start)))
+		}
 		fitted, crlf := m.fit(text, old, r)
 		spans[i] = span{start: r.start, end: r.end, text: fitted, crlf: crlf, edit: index}
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace/charset"
 )
 
 const (
@@ -60,6 +61,8 @@ type change struct {
 	before []byte // old content, for the diff; nil if there was none or it is not held
 	size   int64  // of the old content
 	hidden bool   // the call may not read the old content, so its diff must not show it
+
+	encoding charset.Encoding // of the content, if it was written as text
 }
 
 // Overlay makes an empty overlay.

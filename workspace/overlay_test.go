@@ -359,7 +359,7 @@ func TestDiff(t *testing.T) {
 		d := o.Diff(0)
 		for _, want := range []string{
 			"--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+n\n", "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
-			"binary file bin: now 3 bytes", "large file big: now 6 bytes", "delete directory d\n", "create directory m\n", "-caf\ufffd\n+CAF\ufffd\n", `"a/odd\nname"`,
+			"binary file bin: now 3 bytes", "large file big: now 6 bytes", "delete directory d\n", "create directory m\n", "-café\n+CAFé\n", `"a/odd\nname"`,
 		} {
 			if !strings.Contains(d, want) {
 				t.Errorf("diff lacks %q:\n%s", want, d)

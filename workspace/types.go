@@ -92,9 +92,10 @@ type Change struct {
 	Bytes        int64       `json:"bytes"`            // size after
 	SHA256       string      `json:"sha256,omitempty"` // of the content after, hexadecimal
 	Replacements int         `json:"replacements,omitempty"`
-	Lines        []LineRange `json:"lines,omitempty"`   // of the replaced spans, in the new file
-	CRLF         bool        `json:"crlf,omitempty"`    // LF in a new text became CRLF, as the lines at its place end
-	Removed      int         `json:"removed,omitempty"` // names removed
+	Lines        []LineRange `json:"lines,omitempty"`    // of the replaced spans, in the new file
+	CRLF         bool        `json:"crlf,omitempty"`     // LF in a new text became CRLF, as the lines at its place end
+	Encoding     string      `json:"encoding,omitempty"` // in which text was written, for people; empty: UTF-8, or bytes
+	Removed      int         `json:"removed,omitempty"`  // names removed
 }
 
 // LineRange is 1-based and inclusive.

@@ -235,6 +235,10 @@ type Undecided struct {
 	Candidates []Encoding
 }
 
+// Wide reports whether ASCII text has other bytes in the likeliest candidate
+// than in UTF-8.
+func (u *Undecided) Wide() bool { return len(u.Candidates) > 0 && u.Candidates[0].Wide() }
+
 // Names gives the candidates as Lookup takes them.
 func (u *Undecided) Names() []string {
 	names := make([]string, len(u.Candidates))
