@@ -23,11 +23,12 @@ const (
 	maxEntries   = 5_000_000
 	maxTime      = 60 * time.Second // when the context has no deadline
 
-	sniffed   = 64 << 10  // at the start of a file, where a NUL makes it binary; as in ripgrep
-	minBuffer = 256 << 10 // bytes read at once
-	maxBuffer = 4 << 20   // a longer line passes by in pieces
-	maxWindow = 1 << 20   // given to the engine at once
-	maxWhole  = 16 << 20  // a larger file is not searched with multiline, which needs all of it
+	sniffed    = 64 << 10  // at the start of a file, where a NUL makes it binary; as in ripgrep
+	minBuffer  = 256 << 10 // bytes read at once
+	maxDecoded = 8 << 20   // of a file that is not UTF-8; as much as read_open decodes
+	maxBuffer  = 4 << 20   // a longer line passes by in pieces
+	maxWindow  = 1 << 20   // given to the engine at once
+	maxWhole   = 16 << 20  // a larger file is not searched with multiline, which needs all of it
 
 	// overlap is what two windows of a long line share: a longer match may be
 	// cut at the window's end.

@@ -82,9 +82,14 @@ const (
 // unless it was named: then it is searched with each NUL as the end of a line.
 func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named bool, a aim, out *page) (tally, error) {
 	s.ctx, s.aim, s.out = ctx, a, out
+	plain := false
+	var empty page
+	if out != nil {
+		empty = *out
+	}
 	for how := endsUnknown; ; {
 		s.hits, s.more, s.done, s.steps, s.long = 0, false, false, 0, longLine{}
-		t := &text{r: r, left: size, named: named, crOnly: how == endsCR}
+		t := &text{r: r, left: size, named: named, crOnly: how == endsCR, plain: plain}
 		if size <= 0 {
 			t.left = -1
 		}
@@ -96,8 +101,20 @@ func (s *scanner) scan(ctx context.Context, r io.ReadSeeker, size int64, named b
 			err = s.lines(t, &how)
 		}
 		switch err {
-		case errRestart:
+		case errRestart, errDecode:
 			if _, err := r.Seek(0, io.SeekStart); err != nil {
+				return tally{}, err
+			}
+			if err == errRestart {
+				continue
+			}
+			plain, how = true, endsUnknown
+			if out != nil {
+				*out = empty
+			}
+			if p, ok := decoded(r, size); ok {
+				r, size = bytes.NewReader(p), int64(len(p))
+			} else if _, err := r.Seek(0, io.SeekStart); err != nil {
 				return tally{}, err
 			}
 			continue

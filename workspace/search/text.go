@@ -6,15 +6,23 @@ import (
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/wasmtools/wasmtools/workspace/charset"
 )
 
-var errBinary = errors.New("binary")
+var (
+	errBinary = errors.New("binary")
+	errDecode = errors.New("not UTF-8: to be looked at as a whole")
+)
 
 // text reads a file as the text that is searched: without a byte order mark,
 // UTF-16 (told by its mark) as UTF-8, and with a lone CR as LF if that is how
-// the file ends its lines.
+// the file ends its lines. Bytes that are no UTF-8 are errDecode unless plain is
+// set.
 type text struct {
 	r      io.Reader
+	plain  bool  // the bytes are searched as they are
+	inRune bool  // the last piece ended within a character
 	left   int64 // bytes that r is expected to hold; at 0 it is not asked again; below: unknown
 	named  bool  // NUL is a line end and not the end of the search
 	crOnly bool
@@ -38,7 +46,12 @@ func (t *text) fill(p []byte) (int, error) {
 			n, err = t.read(p)
 		} else if bytes.HasPrefix(p[:n], utf8BOM) {
 			n = copy(p, p[len(utf8BOM):n])
+		} else if looksWide(p[:n]) && !t.plain {
+			return 0, errDecode
 		}
+	}
+	if !t.plain && !t.whole(p[:n]) && !(first && bytes.IndexByte(p[:n], 0) >= 0) {
+		return 0, errDecode
 	}
 	if i := bytes.IndexByte(p[:n], 0); i >= 0 {
 		t.binary = true
@@ -55,6 +68,54 @@ func (t *text) fill(p []byte) (int, error) {
 		replace(p[:n], '\r', '\n')
 	}
 	return n, err
+}
+
+// whole reports whether the next piece goes on as UTF-8.
+func (t *text) whole(p []byte) bool {
+	if t.inRune {
+		for i := 0; i < utf8.UTFMax-1 && len(p) > 0 && !utf8.RuneStart(p[0]); i++ {
+			p = p[1:]
+		}
+	}
+	end := p
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		if at := len(p) - i; utf8.RuneStart(p[at]) {
+			if !utf8.FullRune(p[at:]) {
+				end = p[:at]
+			}
+			break
+		}
+	}
+	t.inRune = len(end) < len(p)
+	return utf8.Valid(end)
+}
+
+// looksWide reports whether a file that begins with p may be UTF-16 without a
+// mark.
+func looksWide(p []byte) bool {
+	if bytes.IndexByte(p[:min(len(p), 1<<10)], 0) < 0 {
+		return false
+	}
+	e, err := charset.Detect(p[:len(p)&^1])
+	return err == nil && e.Wide()
+}
+
+// decoded is the text of a whole file that is not UTF-8, if its encoding is
+// certain. Larger files are searched as bytes.
+func decoded(r io.Reader, size int64) ([]byte, bool) {
+	if size > maxDecoded {
+		return nil, false
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxDecoded+1))
+	if err != nil || len(data) > maxDecoded {
+		return nil, false
+	}
+	e, err := charset.Detect(data)
+	if err != nil {
+		return nil, false
+	}
+	out, err := e.Decode(data)
+	return out, err == nil
 }
 
 // rest is what r still holds, as far as it is expected to.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wasmtools/wasmtools/workspace/charset"
 )
 
 // twin is the slow, simple form of a search: the whole text in memory, one line
@@ -147,6 +149,11 @@ func agree(t *testing.T, pattern string, literal, fold, multiline bool, b []byte
 			t.Fatalf("%s: %+v; want binary", what, sum)
 		}
 		return
+	}
+	if e, err := charset.Detect(b); err == nil {
+		if b, err = e.Decode(b); err != nil {
+			t.Fatal(err)
+		}
 	}
 	lines, matches := w.lines(b)
 	hits := 0
