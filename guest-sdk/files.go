@@ -63,6 +63,7 @@ type Change struct {
 	Replacements int64
 	Lines        []LineRange // of the replaced spans, in the new file
 	CRLF         bool        // LF in a new text became CRLF, as the lines at its place end
+	Encoding     string      // in which text was written, for people; empty: UTF-8, or bytes
 	Removed      int64       // names removed
 }
 
@@ -131,6 +132,7 @@ func changeOf(v Value) Change {
 		Replacements: v.Get("replacements").IntOr(0),
 		Removed:      v.Get("removed").IntOr(0),
 		CRLF:         v.Get("crlf").BoolOr(false),
+		Encoding:     v.Get("encoding").TextOr(""),
 	}
 	for _, r := range v.Get("lines").Items() {
 		c.Lines = append(c.Lines, LineRange{r.Get("start").IntOr(0), r.Get("end").IntOr(0)})
@@ -260,6 +262,12 @@ func (c *Call) WriteText(path, text string, overwrite bool) (Change, error) {
 // Edit makes all edits in the file path, or none. Every Old is matched against
 // the file as it was before; the matches must not overlap.
 func (c *Call) Edit(path string, edits ...Edit) (Change, error) {
+	return c.EditIn(path, "", edits...)
+}
+
+// EditIn is Edit for a file in an encoding that the host is not certain of; it
+// is for Edit if encoding is empty.
+func (c *Call) EditIn(path, encoding string, edits ...Edit) (Change, error) {
 	if err := tooLong(path); err != nil {
 		return Change{}, err
 	}
@@ -271,7 +279,11 @@ func (c *Call) Edit(path string, edits ...Edit) (Change, error) {
 		}
 		list = append(list, Object(fields...))
 	}
-	return c.change(c.host.Edit(path, Object(F("edits", list)).JSON()))
+	req := []Field{F("edits", list)}
+	if encoding != "" {
+		req = append(req, F("encoding", encoding))
+	}
+	return c.change(c.host.Edit(path, Object(req...).JSON()))
 }
 
 // Remove removes path; a directory, also an empty one, only if recursive is set.

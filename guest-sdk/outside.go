@@ -54,15 +54,11 @@ func (c *Call) Fetch(r Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if len(p) < 4 || uint64(u32(p)) > uint64(len(p)-4) {
-		return Response{}, Fail(Internal, "a host function gave an answer without a head")
-	}
-	n := int(u32(p))
-	head, err := Parse(p[4 : 4+n])
+	head, body, err := split(p)
 	if err != nil {
-		return Response{}, Fail(Internal, "a host function answered with "+err.Error())
+		return Response{}, err
 	}
-	resp := Response{Status: int(head.Get("status").IntOr(0)), URL: head.Get("url").TextOr(""), Body: p[4+n:]}
+	resp := Response{Status: int(head.Get("status").IntOr(0)), URL: head.Get("url").TextOr(""), Body: body}
 	for _, h := range head.Get("headers").Items() {
 		resp.Headers = append(resp.Headers, Header{h.Get("name").TextOr(""), h.Get("value").TextOr("")})
 	}

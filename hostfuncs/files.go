@@ -99,8 +99,39 @@ func (c *Call) Write(ctx context.Context, path string, data []byte, overwrite bo
 	return o.Write(ctx, path, data, overwrite)
 }
 
-// Edit replaces literal text in a file.
+// MaxText bounds a file that ReadText decodes, and with it what a guest finds
+// room for.
+const MaxText = 8 << 20
+
+// ReadText gives a whole file as text, as [workspace.Overlay.ReadText] tells.
+func (c *Call) ReadText(ctx context.Context, path, encoding string) (workspace.Text, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Text{}, err
+	}
+	t, err := o.ReadText(ctx, path, encoding, MaxText)
+	c.used.BytesRead += t.Size
+	return t, err
+}
+
+// WriteText is Write for text, in an encoding, as [workspace.Overlay.WriteText]
+// tells.
+func (c *Call) WriteText(ctx context.Context, path, text, encoding string, overwrite bool) (workspace.Change, error) {
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	return o.WriteText(ctx, path, text, encoding, overwrite)
+}
+
+// Edit replaces literal text in a file whose encoding its bytes tell.
 func (c *Call) Edit(ctx context.Context, path string, edits []workspace.Edit) (workspace.Change, error) {
+	return c.EditText(ctx, path, edits, "")
+}
+
+// EditText replaces literal text in a file, as [workspace.Overlay.EditText]
+// tells.
+func (c *Call) EditText(ctx context.Context, path string, edits []workspace.Edit, encoding string) (workspace.Change, error) {
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -108,7 +139,7 @@ func (c *Call) Edit(ctx context.Context, path string, edits []workspace.Edit) (w
 	if len(edits) > maxEdits {
 		return workspace.Change{}, tool.PathErrorf(tool.TooLarge, path, "%d edits; at most %d are allowed", len(edits), maxEdits)
 	}
-	return o.Edit(ctx, path, edits)
+	return o.EditText(ctx, path, edits, encoding)
 }
 
 // Remove removes a name, or a tree if recursive is set.

@@ -3,9 +3,11 @@ package runtime
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -47,6 +49,7 @@ const (
 	maxJSON   = 1 << 20   // of options and search requests
 	maxEdits  = 16 << 20  // of the edits' JSON
 	maxEdit   = 10_000    // edits
+	maxLabel  = 256       // of the name of an encoding
 	maxResult = 8 << 20   // of a result that waits to be read
 )
 
@@ -283,11 +286,51 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		edits, err := decodeEdits([]byte(raw))
+		edits, encoding, err := decodeEdits([]byte(raw))
 		if err != nil {
 			return l.fail(err)
 		}
-		change, err := l.call.Edit(l.term.context(), path, edits)
+		change, err := l.call.EditText(l.term.context(), path, edits, encoding)
+		return l.give(change, err)
+	}},
+	"fs_read_text": {"iiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		encoding, err := mem.text(a[2], a[3], maxLabel)
+		if err != nil {
+			return l.fail(err)
+		}
+		t, err := l.call.ReadText(l.term.context(), path, encoding)
+		if err != nil {
+			return l.fail(err)
+		}
+		head, err := json.Marshal(struct {
+			Encoding string `json:"encoding"`
+			Exact    bool   `json:"exact"`
+			Size     int64  `json:"size"`
+		}{t.Encoding.String(), t.Exact, t.Size})
+		if err != nil {
+			return l.fail(err)
+		}
+		out := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(head)+len(t.Text)), uint32(len(head)))
+		return l.give(string(append(append(out, head...), t.Text...)), nil)
+	}},
+	"fs_write_text": {"iiiiiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
+		path, err := mem.text(a[0], a[1], maxPath)
+		if err != nil {
+			return l.fail(err)
+		}
+		text := string(mem.view(a[2], a[3]))
+		encoding, err := mem.text(a[4], a[5], maxLabel)
+		if err != nil {
+			return l.fail(err)
+		}
+		if !utf8.ValidString(text) {
+			return l.fail(tool.PathErrorf(tool.Encoding, path, "the text is not UTF-8"))
+		}
+		change, err := l.call.WriteText(l.term.context(), path, text, encoding, a[6]&1 != 0)
 		return l.give(change, err)
 	}},
 	"fs_remove": {"iii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {
@@ -376,31 +419,38 @@ func or2(s, def string) string {
 	return s
 }
 
-// decodeEdits reads {"edits":[{"old","new","all"}]} one by one, because a
-// megabyte of empty objects would be forty megabytes of edits.
-func decodeEdits(raw []byte) ([]workspace.Edit, error) {
-	bad := tool.Errorf(tool.InvalidArguments, `the edits are not JSON of the form {"edits":[{"old","new","all"}]}`)
+// decodeEdits reads {"edits":[{"old","new","all"}],"encoding":"..."} one by one,
+// because a megabyte of empty objects would be forty megabytes of edits.
+func decodeEdits(raw []byte) (edits []workspace.Edit, encoding string, err error) {
+	bad := tool.Errorf(tool.InvalidArguments, `the edits are not JSON of the form {"edits":[{"old","new","all"}],"encoding":"..."}`)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for _, want := range []json.Token{json.Delim('{'), "edits", json.Delim('[')} {
 		if t, err := d.Token(); err != nil || t != want {
-			return nil, bad
+			return nil, "", bad
 		}
 	}
-	var edits []workspace.Edit
 	for d.More() {
 		if len(edits) == maxEdit {
-			return nil, tool.Errorf(tool.TooLarge, "more than %d edits", maxEdit)
+			return nil, "", tool.Errorf(tool.TooLarge, "more than %d edits", maxEdit)
 		}
 		var e workspace.Edit
 		if err := d.Decode(&e); err != nil {
-			return nil, bad
+			return nil, "", bad
 		}
 		edits = append(edits, e)
 	}
-	for _, want := range []json.Token{json.Delim(']'), json.Delim('}')} {
-		if t, err := d.Token(); err != nil || t != want {
-			return nil, bad
-		}
+	if _, err := d.Token(); err != nil { // the end of the list
+		return nil, "", bad
 	}
-	return edits, nil
+	t, err := d.Token()
+	if t == "encoding" && err == nil {
+		if d.Decode(&encoding) != nil {
+			return nil, "", bad
+		}
+		t, err = d.Token()
+	}
+	if err != nil || t != json.Delim('}') {
+		return nil, "", bad
+	}
+	return edits, encoding, nil
 }

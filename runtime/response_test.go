@@ -99,7 +99,7 @@ func FuzzDecodeEdits(f *testing.F) {
 	f.Add([]byte(`{"edits":[{"old":"a","new":"b"},{"old":"c","new":"","all":true}]}`))
 	f.Add([]byte(`{"edits":[]}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		edits, err := decodeEdits(p)
+		edits, _, err := decodeEdits(p)
 		if err != nil && tool.CodeOf(err) != tool.InvalidArguments && tool.CodeOf(err) != tool.TooLarge {
 			t.Errorf("decodeEdits = %v", err)
 		}

@@ -27,6 +27,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	guest "github.com/wasmtools/wasmtools/guest-sdk"
 )
@@ -367,6 +368,53 @@ func (a abi) Write(asked string, data []byte, flags int) int64 {
 		return a.refuse(err)
 	}
 	return a.answer(c)
+}
+
+// ReadText knows UTF-8 only, with and without a byte order mark.
+func (a abi) ReadText(asked, encoding string) int64 {
+	name, err := a.enter("fs_read_text", asked)
+	if err != nil {
+		return a.refuse(err)
+	}
+	f, err := a.regular(asked, name)
+	if err != nil {
+		return a.refuse(err)
+	}
+	if !utf8.Valid(f.Data) || bytes.IndexByte(f.Data, 0) >= 0 || encoding != "" && encoding != "utf-8" {
+		return a.refuse(guest.FailPath(guest.Encoding, asked, "the encoding is not certain"))
+	}
+	about := map[string]any{"encoding": "UTF-8", "exact": true, "size": len(f.Data)}
+	text, marked := bytes.CutPrefix(f.Data, []byte(bom))
+	if marked {
+		about["encoding"] = "UTF-8 with a byte order mark"
+	}
+	head, _ := json.Marshal(about)
+	a.result = append(binary.LittleEndian.AppendUint32(nil, uint32(len(head))), head...)
+	a.result = append(a.result, text...)
+	return int64(len(a.result))
+}
+
+const bom = "\ufeff"
+
+// WriteText writes UTF-8 only, and keeps a byte order mark.
+func (a abi) WriteText(asked string, text []byte, encoding string, flags int) int64 {
+	if encoding != "" && encoding != "utf-8" {
+		return a.refuse(guest.FailPath(guest.Encoding, asked, "this host writes UTF-8 only"))
+	}
+	name, err := resolve(asked)
+	marked := false
+	if f := a.Files[name]; err == nil && f != nil && encoding == "" && flags&guest.FlagOverwrite != 0 {
+		if marked = bytes.HasPrefix(f.Data, []byte(bom)); marked && !bytes.HasPrefix(text, []byte(bom)) {
+			text = append([]byte(bom), text...)
+		}
+	}
+	n := a.Write(asked, text, flags)
+	var c Change
+	if n >= 0 && marked && json.Unmarshal(a.result, &c) == nil {
+		c.Encoding = "UTF-8 with a byte order mark"
+		return a.answer(c)
+	}
+	return n
 }
 
 func (a abi) Edit(asked string, edits []byte) int64 {

@@ -57,6 +57,7 @@ type Change struct {
 	Replacements int         `json:"replacements,omitempty"`
 	Lines        []LineRange `json:"lines,omitempty"`
 	Removed      int         `json:"removed,omitempty"`
+	Encoding     string      `json:"encoding,omitempty"`
 	CRLF         bool        `json:"crlf,omitempty"`
 }
 

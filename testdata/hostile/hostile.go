@@ -213,6 +213,8 @@ func Guests() []Guest {
 		{host("fs_stat", "ii"), code{}.I32Const(-1).I32Const(1)},
 		{host("fs_read", "iiIii"), code{}.I32Const(0).I32Const(1).I64Const(0).I32Const(-65536).I32Const(-1)},
 		{host("fs_write", "iiiii"), code{}.I32Const(0).I32Const(1).I32Const(1).I32Const(-1).I32Const(0)},
+		{host("fs_read_text", "iiii"), code{}.I32Const(0).I32Const(1).I32Const(65530).I32Const(100)},
+		{host("fs_write_text", "iiiiiii"), code{}.I32Const(0).I32Const(1).I32Const(1).I32Const(-1).I32Const(0).I32Const(0).I32Const(0)},
 		{host("result_read", "iii"), code{}.I32Const(65535).I32Const(2).I32Const(0)},
 		{host("emit", "iii"), code{}.I32Const(1).I32Const(-2).I32Const(4)},
 		{wasi("random_get", "ii", "i"), code{}.I32Const(65535).I32Const(2)},

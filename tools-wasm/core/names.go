@@ -41,15 +41,15 @@ func checkPaths(a guest.Value, keys ...string) error {
 	return nil
 }
 
-// checkOpenable is checkPaths for the tools that take handles. Nothing keeps
-// what they stand for yet, so none leads anywhere.
+// checkOpenable is checkPaths for the tools that take handles. The host answers
+// for those that it keeps something for, so none that comes here leads anywhere.
 func checkOpenable(a guest.Value, key string) error {
 	if err := checkLength(a, maxPath, []string{key}); err != nil {
 		return err
 	}
 	p := a.Get(key).TextOr("")
 	if kind := handleOf(p); kind != "" {
-		return guest.FailPath(guest.NotFound, p, "there is no such "+kind+": "+kind+"s are not kept yet").
+		return guest.FailPath(guest.NotFound, p, "there is no such "+kind+" in this session").
 			WithNext("put ./ before the name if a file of the workspace is meant")
 	}
 	return nil

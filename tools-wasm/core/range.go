@@ -27,9 +27,14 @@ func (f opened) showRange(sel guest.Value) (guest.Result, error) {
 		room *= 2 // or half as many
 	}
 	buf := make([]byte, min(end-from+8, room))
-	n, err := f.call.ReadAt(f.path, buf, from)
-	if err != nil && err != io.EOF {
-		return guest.Result{}, err
+	n := 0
+	if f.name != "" {
+		n = copy(buf, f.head[from:])
+	} else {
+		var err error
+		if n, err = f.call.ReadAt(f.path, buf, from); err != nil && err != io.EOF {
+			return guest.Result{}, err
+		}
 	}
 	buf = buf[:n]
 	text, begin, stop, bad := f.decodeRange(buf, from, start, min(end, from+int64(n)))
@@ -46,15 +51,24 @@ func (f opened) showRange(sel guest.Value) (guest.Result, error) {
 		text += "\n"
 	}
 	text += "[" + note + "]\n"
-	if f.enc.wide() {
-		text += "[the file is " + f.enc.String() + "]\n"
+	if g := f; bad > 0 && !f.asked {
+		// The range counts bytes of the file, and of no text, so it stays so.
+		if g.decode("") == nil {
+			g.doubt = "the file is " + g.name + "; set encoding to it, and a range counts the bytes of its text as UTF-8"
+		}
+		f.doubt = g.doubt
 	}
-	if bad > 0 {
-		text += "[" + badText(bad) + "]\n"
+	for _, n := range f.encodingNotes(bad) {
+		if f.enc != utf8BOM || bad > 0 {
+			text += "[" + n + "]\n"
+		}
+	}
+	if f.name != "" {
+		text += "[bytes are counted in its text as UTF-8]\n"
 	}
 	d := []guest.Field{
 		guest.F("path", named(f.info.Path)), guest.F("size", size), guest.F("offset", begin), guest.F("length", stop-begin),
-		guest.F("truncated", next.Exists()), guest.F("next", next), guest.F("encoding", f.enc.String()),
+		guest.F("truncated", next.Exists()), guest.F("next", next), guest.F("encoding", f.encoding()),
 	}
 	return guest.Text(text).WithDetails(d...), nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	guest "github.com/wasmtools/wasmtools/guest-sdk"
 )
@@ -16,7 +18,49 @@ type opened struct {
 
 	head  []byte // of the file
 	whole bool   // head is all of it
+	size  int64  // of the file in bytes
+
+	// If the host has decoded the file, head is its text, info.Size the length of
+	// that, and name its encoding.
+	name  string
+	exact bool
+	late  bool   // it was decoded after its beginning had been read as UTF-8
+	asked bool   // the host was asked
+	doubt string // what the host said instead
 }
+
+// decode has the host decode the whole file, in the encoding that is named or
+// the one that it is certain of.
+func (f *opened) decode(named string) error {
+	f.asked = true
+	t, err := f.call.ReadText(f.path, named)
+	if err != nil {
+		if e, ok := err.(*guest.Error); ok && e.Code == guest.Encoding && named == "" {
+			var names []string
+			for _, n := range e.Details.Get("candidates").Items() {
+				names = append(names, n.TextOr(""))
+			}
+			if len(names) > 0 {
+				f.doubt = "its encoding is not certain; set encoding to read it as " + strings.Join(names, " or ")
+			}
+		}
+		return err
+	}
+	f.enc, f.name, f.exact = utf8Plain, t.Encoding, t.Exact
+	f.head, f.whole, f.info.Size = t.Text, true, int64(len(t.Text))
+	return nil
+}
+
+// encoding names the file's encoding.
+func (f *opened) encoding() string {
+	if f.name != "" {
+		return f.name
+	}
+	return f.enc.String()
+}
+
+// ranges reports whether selections of bytes can be told for lines.
+func (f *opened) ranges() bool { return !f.enc.wide() && !f.late }
 
 func readOpen(c *guest.Call) (guest.Result, error) {
 	path := c.Args.Get("path").TextOr("")
@@ -38,9 +82,27 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 	if err != nil {
 		return guest.Result{}, err
 	}
-	f := opened{call: c, path: path, info: info, enc: encodingOf(head), head: head, whole: whole}
-	if kind := binaryKind(head); kind != "" {
+	f := opened{call: c, path: path, info: info, enc: encodingOf(head), head: head, whole: whole, size: info.Size}
+	named := c.Args.Get("encoding").TextOr("")
+	kind := binaryKind(head)
+	switch {
+	case named != "":
+		err = f.decode(named)
+		if kind == kindBinary {
+			kind = ""
+		}
+	case kind == kindBinary && bytes.IndexByte(head, 0) >= 0: // perhaps UTF-16
+		if f.decode("") == nil {
+			kind = ""
+		}
+	case kind == "" && !f.enc.wide() && !utf8.Valid(wholeRunes(head)):
+		f.decode("") // if it cannot, bytes are shown as they are
+	}
+	if kind != "" {
 		return guest.Result{}, f.notText(kind)
+	}
+	if err != nil && err != io.EOF {
+		return guest.Result{}, err
 	}
 	if strings.HasSuffix(strings.ToLower(info.Path), ".ipynb") && !sel.Exists() {
 		return guest.Result{}, f.notText(kindNotebook)
@@ -49,7 +111,7 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 		return guest.Result{}, guest.FailPath(guest.InvalidArguments, path, "pages are for PDF documents; this is a text file").
 			WithNext(`use {"lines":{"start":1}}, or leave selection away`)
 	}
-	if n <= len(f.enc.mark()) {
+	if len(f.head) <= len(f.enc.mark()) {
 		return f.empty(sel)
 	}
 	switch {
@@ -110,11 +172,11 @@ func checkSelection(c *guest.Call, sel guest.Value) error {
 
 // notText refuses what cannot be shown as text, and says what it is.
 func (f opened) notText(kind string) error {
-	e := guest.FailPath(guest.Encoding, f.path, "this is "+article(kind)+" of "+count(f.info.Size, "byte")+", not text").
-		With(guest.F("kind", kind), guest.F("size", f.info.Size))
+	e := guest.FailPath(guest.Encoding, f.path, "this is "+article(kind)+" of "+count(f.size, "byte")+", not text").
+		With(guest.F("kind", kind), guest.F("size", f.size))
 	switch {
 	case kind == kindNotebook:
-		e.Text = "this is " + article(kind) + " of " + count(f.info.Size, "byte") + "; its cells cannot be shown yet"
+		e.Text = "this is " + article(kind) + " of " + count(f.size, "byte") + "; its cells cannot be shown yet"
 		return e.WithNext(`read its JSON with selection {"lines":{"start":1}}`)
 	case kind == kindPDF:
 		return e.WithNext("its pages cannot be shown yet; convert it to text with a program, then open that")
@@ -146,7 +208,7 @@ func (f opened) empty(sel guest.Value) (guest.Result, error) {
 	if h := sel.Get("section"); h.Exists() {
 		return guest.Result{}, guest.FailPath(guest.InvalidArguments, f.path, "the file is empty; it has no sections")
 	}
-	return guest.Text("[the file is empty]\n").WithDetails(guest.F("path", named(f.info.Path)), guest.F("size", f.info.Size), guest.F("total_lines", 0)), nil
+	return guest.Text("[the file is empty]\n").WithDetails(guest.F("path", named(f.info.Path)), guest.F("size", f.size), guest.F("total_lines", 0)), nil
 }
 
 func (f opened) pastEnd(total int64) error {
@@ -234,6 +296,10 @@ func (f opened) showLines(first, last int64, about string) (guest.Result, error)
 		sp.close()
 		ended = true
 	}
+	if p.bad > 0 && !f.asked && !f.enc.wide() && f.decode("") == nil {
+		f.late = true
+		return f.showLines(first, last, about)
+	}
 	total := sp.count
 	if first > total {
 		if !ended {
@@ -270,9 +336,9 @@ func (f opened) showLines(first, last int64, about string) (guest.Result, error)
 	}
 
 	d := []guest.Field{
-		guest.F("path", named(f.info.Path)), guest.F("size", f.info.Size), guest.F("start", p.first), guest.F("end", p.last),
+		guest.F("path", named(f.info.Path)), guest.F("size", f.size), guest.F("start", p.first), guest.F("end", p.last),
 		guest.F("total_lines", total), guest.F("truncated", next.Exists()), guest.F("next", next),
-		guest.F("encoding", f.enc.String()), guest.F("line_ends", p.lineEnds()),
+		guest.F("encoding", f.encoding()), guest.F("line_ends", p.lineEnds()),
 	}
 	if !ended {
 		d = append(d, guest.F("total_is_lower_bound", true))
@@ -284,7 +350,7 @@ func (f opened) showLines(first, last int64, about string) (guest.Result, error)
 		var cut []guest.Value
 		for _, l := range p.cut[:min(len(p.cut), 20)] {
 			one := []guest.Field{guest.F("line", l.number)}
-			if !f.enc.wide() {
+			if f.ranges() {
 				one = append(one, guest.F("range", f.rangeOf(l)))
 			}
 			cut = append(cut, guest.Object(one...))
@@ -304,17 +370,12 @@ func (f opened) notes(p page) []string {
 	var notes []string
 	if len(p.cut) > 0 {
 		note := count(len(p.cut), "line") + " cut after " + itoa(linePoints) + " code points"
-		if !f.enc.wide() {
+		if f.ranges() {
 			note += "; line " + itoa(p.cut[0].number) + " whole: " + string(guest.Object(guest.F("range", f.rangeOf(p.cut[0]))).JSON())
 		}
 		notes = append(notes, note)
 	}
-	if f.enc != utf8Plain {
-		notes = append(notes, "the file is "+f.enc.String())
-	}
-	if p.bad > 0 {
-		notes = append(notes, badText(p.bad))
-	}
+	notes = append(notes, f.encodingNotes(p.bad)...)
 	switch p.lineEnds() {
 	case "CRLF":
 		notes = append(notes, "lines end in CRLF")
@@ -322,6 +383,26 @@ func (f opened) notes(p page) []string {
 		notes = append(notes, "lines end in CR")
 	case "mixed":
 		notes = append(notes, "line ends are mixed: "+itoa(p.endings[endLF])+" LF, "+itoa(p.endings[endCRLF])+" CRLF")
+	}
+	return notes
+}
+
+// encodingNotes says how the file's bytes became the text shown, in which bad of
+// them are none.
+func (f *opened) encodingNotes(bad int) []string {
+	var notes []string
+	if f.encoding() != utf8Plain.String() {
+		notes = append(notes, "the file is "+f.encoding())
+	}
+	if f.name != "" && !f.exact {
+		notes = append(notes, "it is not that throughout: what does not fit is shown as U+FFFD")
+	}
+	if bad > 0 {
+		note := badText(bad)
+		if f.doubt != "" {
+			note += "; " + f.doubt
+		}
+		notes = append(notes, note)
 	}
 	return notes
 }

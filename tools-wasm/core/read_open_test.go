@@ -241,6 +241,22 @@ func TestReadOpenRangePages(t *testing.T) {
 	}
 }
 
+// encode gives the bytes of text in e, with its mark.
+func (e encoding) encode(text string) []byte {
+	out := []byte(e.mark())
+	if !e.wide() {
+		return append(out, text...)
+	}
+	for _, u := range utf16.Encode([]rune(text)) {
+		if e == utf16LE {
+			out = append(out, byte(u), byte(u>>8))
+		} else {
+			out = append(out, byte(u>>8), byte(u))
+		}
+	}
+	return out
+}
+
 func endsLine(h *guesttest.Host, off int, enc encoding) bool {
 	end := enc.encode("\n")[len(enc.mark()):]
 	return bytes.HasSuffix(h.Files["f"].Data[:off], end)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/tool"
 	"github.com/wasmtools/wasmtools/workspace"
+	"github.com/wasmtools/wasmtools/workspace/charset"
 	"github.com/wasmtools/wasmtools/workspace/search"
 )
 
@@ -69,11 +71,27 @@ func (h *realHost) Write(path string, data []byte, flags int) int64 {
 	return h.give(h.call.Write(context.Background(), path, data, flags&guest.FlagOverwrite != 0))
 }
 func (h *realHost) Edit(path string, edits []byte) int64 {
-	var req struct{ Edits []workspace.Edit }
+	var req struct {
+		Edits    []workspace.Edit
+		Encoding string
+	}
 	if err := json.Unmarshal(edits, &req); err != nil {
 		return h.refuse(err)
 	}
-	return h.give(h.call.Edit(context.Background(), path, req.Edits))
+	return h.give(h.call.EditText(context.Background(), path, req.Edits, req.Encoding))
+}
+func (h *realHost) ReadText(path, encoding string) int64 {
+	t, err := h.call.ReadText(context.Background(), path, encoding)
+	if err != nil {
+		return h.refuse(err)
+	}
+	head, _ := json.Marshal(map[string]any{"encoding": t.Encoding.String(), "exact": t.Exact, "size": t.Size})
+	h.result = append(binary.LittleEndian.AppendUint32(nil, uint32(len(head))), head...)
+	h.result = append(h.result, t.Text...)
+	return int64(len(h.result))
+}
+func (h *realHost) WriteText(path string, text []byte, encoding string, flags int) int64 {
+	return h.give(h.call.WriteText(context.Background(), path, string(text), encoding, flags&guest.FlagOverwrite != 0))
 }
 func (h *realHost) Remove(path string, flags int) int64 {
 	return h.give(h.call.Remove(context.Background(), path, flags&guest.FlagRecursive != 0))
@@ -182,6 +200,15 @@ func TestOnDiskEdits(t *testing.T) {
 		{"all", "x x\n", "replace_block", args("path", "f", "old", "x", "new", "y", "replace_all", true), "y y\n", ""},
 		{"overwrite keeps the mark", "\xef\xbb\xbfa", "write_file", args("path", "f", "content", "b", "overwrite", true), "\xef\xbb\xbfb", ""},
 		{"overwrite keeps UTF-16", "\xff\xfea\x00", "write_file", args("path", "f", "content", "b", "overwrite", true), "\xff\xfeb\x00", ""},
+		{"overwrite keeps what the text can be written in", "caf\xe9", "write_file", args("path", "f", "content", "thé", "overwrite", true), "th\xe9", ""},
+		{"a character that the file's encoding lacks", "caf\xe9", "write_file", args("path", "f", "content", "日", "overwrite", true), "", guest.Encoding},
+		{"another encoding", "caf\xe9", "write_file", args("path", "f", "content", "日", "overwrite", true, "encoding", "shift_jis"), "\x93\xfa", ""},
+		{"no such encoding", "a", "write_file", args("path", "f", "content", "b", "overwrite", true, "encoding", "utf-7"), "", guest.Encoding},
+		{"edit in UTF-16", "\xff\xfea\x00", "replace_block", args("path", "f", "old", "a", "new", "日"), "\xff\xfe\xe5\x65", ""},
+		{"edit in Latin-1", "// caf\xe9\nx\n", "replace_block", args("path", "f", "old", "café\nx", "new", "thé\ny"), "// th\xe9\ny\n", ""},
+		{"edit in doubt", "// \xd7\xa2\xd2\xe2\n", "replace_block", args("path", "f", "old", "注意", "new", "意"), "", guest.Encoding},
+		{"edit in doubt, named", "// \xd7\xa2\xd2\xe2\n", "replace_block", args("path", "f", "old", "注意", "new", "意", "encoding", "gbk"), "// \xd2\xe2\n", ""},
+		{"edit in doubt, pasted with numbers", "a\n// \xd7\xa2\xd2\xe2\n", "replace_block", args("path", "f", "old", "2\t// 注意\n", "new", "2\t// 意\n", "encoding", "gbk"), "a\n// \xd2\xe2\n", ""},
 		{"exists", "a", "write_file", args("path", "f", "content", "b"), "", guest.Exists},
 		{"stale", "a", "write_file", args("path", "f", "content", "b", "overwrite", true, "expected_sha256", sum("z")), "", guest.Stale},
 		{"dry run", "a", "write_file", args("path", "f", "content", "b", "overwrite", true, "dry_run", true), "a", ""},
@@ -208,6 +235,51 @@ func TestOnDiskEdits(t *testing.T) {
 				t.Errorf("the file holds %q, want %q\n%s", got, want, r.Text())
 			}
 		})
+	}
+}
+
+// TestOnDiskEncodings: read_open shows what a file says, in every form of
+// selection, and where its bytes do not tell it says what may help.
+func TestOnDiskEncodings(t *testing.T) {
+	d := newDisk(t)
+	enc := func(name, text string) string {
+		e, err := charset.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Encode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(p)
+	}
+	japanese := "# この関数は現在の時刻を返す。表示用\r\n"
+	d.put("sj.md", enc("shift_jis", japanese+"x\r\n# 次\r\ny\r\n"))
+	d.put("late", strings.Repeat("plain line\n", 2000)+enc("latin1", "// Größe prüfen, Übergänge zählen\n"))
+	d.put("u16", enc("utf-16le", "plain enough\nné\n"))
+	d.put("doubt", "// \xd7\xa2\xd2\xe2\n")
+	d.put("bin", "a\x00b\x00\x01\xff")
+	for _, c := range []struct{ args, want string }{
+		{args("path", "sj.md"), "1\t# この関数は現在の時刻を返す。表示用\n2\tx\n3\t# 次\n4\ty\n[the file is Shift_JIS]\n[lines end in CRLF]\n"},
+		{args("path", "sj.md", "selection", obj{"lines": obj{"start": 3, "end": 3}}), "3\t# 次\n"},
+		{args("path", "sj.md", "selection", obj{"section": obj{"heading": "次"}}), "3\t# 次\n4\ty\n"},
+		{args("path", "sj.md", "selection", obj{"range": obj{"offset": 3, "length": 7}}), "の関\n[bytes 5-10 of 68]\n[the file is Shift_JIS]\n[bytes are counted in its text as UTF-8]\n"},
+		{args("path", "late", "selection", obj{"lines": obj{"start": 2001}}), "2001\t// Größe prüfen, Übergänge zählen\n[lines 2001-2001 of 2001]\n[the file is windows-1252]\n"},
+		{args("path", "u16"), "1\tplain enough\n2\tné\n[the file is UTF-16LE]\n"},
+		{args("path", "doubt"), "[2 bytes that are no UTF-8 are shown as U+FFFD; its encoding is not certain; set encoding to read it as "},
+		{args("path", "doubt"), "gb18030 or "},
+		{args("path", "doubt", "encoding", "gbk"), "1\t// 注意\n[the file is GBK]\n"},
+		{args("path", "doubt", "encoding", "utf-8"), "[it is not that throughout: what does not fit is shown as U+FFFD]\n"},
+	} {
+		if r := d.run("read_open", c.args); r.IsError || !strings.Contains(r.Text(), c.want) {
+			t.Errorf("read_open(%s) = %q; want %q", c.args, r.Text(), c.want)
+		}
+	}
+	wantError(t, d.run("read_open", args("path", "bin")), guest.Encoding, "binary data")
+	wantError(t, d.run("read_open", args("path", "doubt", "encoding", "klingon")), guest.Encoding, "klingon")
+	if r := d.run("grep", args("pattern", "時刻|Größe|né", "mode", "content")); !strings.Contains(r.Text(), "late:2001: // Größe") ||
+		!strings.Contains(r.Text(), "sj.md:1: # この") || !strings.Contains(r.Text(), "u16:2: né") {
+		t.Errorf("grep = %q", r.Text())
 	}
 }
 
@@ -340,7 +412,7 @@ func TestHandles(t *testing.T) {
 		for _, c := range []struct{ tool, args string }{
 			{"read_open", args("path", handle)}, {"grep", args("pattern", "needle", "path", handle)},
 		} {
-			wantError(t, d.run(c.tool, c.args), guest.NotFound, "not kept yet", "./")
+			wantError(t, d.run(c.tool, c.args), guest.NotFound, "in this session", "./")
 		}
 		for _, c := range []struct{ tool, args string }{
 			{"read_discover", args("mode", "list", "path", handle)},

@@ -21,12 +21,13 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 			return guest.Result{}, err
 		}
 	}
-	change, err := c.Edit(path, edits...)
+	encoding := a.Get("encoding").TextOr("")
+	change, err := c.EditIn(path, encoding, edits...)
 	stripped := false
 	if guest.CodeOf(err) == guest.NoMatch {
 		// Perhaps the lines were pasted with the numbers that read_open shows.
-		if again, ok := withoutNumbers(c, path, edits); ok {
-			if second, err2 := c.Edit(path, again...); err2 == nil {
+		if again, ok := withoutNumbers(c, path, encoding, edits); ok {
+			if second, err2 := c.EditIn(path, encoding, again...); err2 == nil {
 				change, err, stripped = second, nil, true
 			}
 		}
@@ -42,6 +43,9 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	if change.CRLF {
 		head += " (line ends of new written as CRLF, as in the file)"
 	}
+	if change.Encoding != "" {
+		head += " (in " + change.Encoding + ", as the file is)"
+	}
 	if stripped {
 		head += " (the line numbers before the pasted text were left out)"
 	}
@@ -55,6 +59,9 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	}
 	if change.CRLF {
 		d = append(d, guest.F("line_ends", "CRLF"))
+	}
+	if change.Encoding != "" {
+		d = append(d, guest.F("encoding", change.Encoding))
 	}
 	if stripped {
 		d = append(d, guest.F("line_numbers_stripped", true))
@@ -126,8 +133,8 @@ func editsOf(c *guest.Call) ([]guest.Edit, error) {
 
 // withoutNumbers strips the line numbers of read_open from the edits whose old
 // text does not occur and has one on every line. It reports whether there was any.
-func withoutNumbers(c *guest.Call, path string, edits []guest.Edit) ([]guest.Edit, bool) {
-	text, _, err := readWhole(c, path)
+func withoutNumbers(c *guest.Call, path, encoding string, edits []guest.Edit) ([]guest.Edit, bool) {
+	text, err := readWhole(c, path, encoding)
 	if err != nil {
 		return nil, false
 	}

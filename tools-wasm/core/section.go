@@ -11,9 +11,12 @@ import (
 // the next heading of its level or above, in source code the declaration at the
 // top level that has that name. What is found is shown as lines.
 func (f opened) showSection(heading string) (guest.Result, error) {
-	text, _, err := readWhole(f.call, f.path)
-	if err != nil {
-		return guest.Result{}, err
+	text := string(f.head)
+	if f.name == "" {
+		var err error
+		if text, err = readWhole(f.call, f.path, ""); err != nil {
+			return guest.Result{}, err
+		}
 	}
 	lines := splitLines(text)
 	var spans []span

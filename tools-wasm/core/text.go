@@ -9,7 +9,9 @@ import (
 	guest "github.com/wasmtools/wasmtools/guest-sdk"
 )
 
-// encoding is how a file's bytes stand for text.
+// encoding is how a file's bytes stand for text, as far as they are decoded
+// here. All others the host decodes, as a whole: its tables would double the
+// module.
 type encoding uint8
 
 const (
@@ -40,24 +42,6 @@ func encodingOf(head []byte) encoding {
 	return utf8Plain
 }
 
-// encode gives the bytes of text in e, with its mark.
-func (e encoding) encode(text string) []byte {
-	out := append(make([]byte, 0, len(text)+3), e.mark()...)
-	if !e.wide() {
-		return append(out, text...)
-	}
-	for _, r := range text {
-		for _, u := range utf16.AppendRune(nil, r) {
-			if e == utf16LE {
-				out = append(out, byte(u), byte(u>>8))
-			} else {
-				out = append(out, byte(u>>8), byte(u))
-			}
-		}
-	}
-	return out
-}
-
 // sampleBytes is how much of a file decides whether it is text, as in most
 // programs that ask; a NUL further on is missed, on purpose.
 const sampleBytes = 8 << 10
@@ -82,17 +66,21 @@ func binaryKind(head []byte) string {
 		}
 		switch b {
 		case 0:
-			return "binary data"
+			return kindBinary
 		case '\t', '\n', '\r', '\f':
 		default:
 			control++
 		}
 	}
 	if control*10 > len(head)*3 {
-		return "binary data"
+		return kindBinary
 	}
 	return ""
 }
+
+// kindBinary is what binaryKind says of bytes that only hardly are text. In an
+// encoding that the host knows they may be.
+const kindBinary = "binary data"
 
 // Kinds that read_open will show in other ways than as text.
 const (
@@ -243,16 +231,26 @@ func unit(p []byte, enc encoding) uint16 {
 	return uint16(p[1]) | uint16(p[0])<<8
 }
 
-// readWhole gives the text of a whole file as UTF-8, up to wholeBytes.
-func readWhole(c *guest.Call, path string) (string, encoding, error) {
+// readWhole gives the text of a whole file as UTF-8, up to wholeBytes. An
+// encoding that is neither named nor certain leaves the bytes as they are.
+func readWhole(c *guest.Call, path, named string) (string, error) {
+	if named != "" {
+		t, err := c.ReadText(path, named)
+		return string(t.Text), err
+	}
 	p, err := c.ReadFile(path, wholeBytes)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	enc := encodingOf(p)
+	if !enc.wide() && !utf8.Valid(p) {
+		if t, err := c.ReadText(path, ""); err == nil {
+			return string(t.Text), nil
+		}
+	}
 	p = p[len(enc.mark()):]
 	if enc.wide() {
 		p, _ = decodeWide(make([]byte, 0, len(p)), p, enc, true)
 	}
-	return string(p), enc, nil
+	return string(p), nil
 }

@@ -17,10 +17,6 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 	}
 	lines := lineCount(text)
 	wanted := a.Get("encoding").TextOr("")
-	if w := strings.ToLower(wanted); w != "" && w != "utf-8" && w != "utf8" {
-		return guest.Result{}, guest.FailPath(guest.Encoding, path, "files cannot be written in "+guest.QuotePath(clip(wanted, 40))+" yet").
-			WithNext(`leave encoding away to keep that of an existing file, or use "utf-8"`)
-	}
 	if expected := a.Get("expected_sha256").TextOr(""); expected != "" {
 		err := checkDigest(c, path, expected)
 		if guest.CodeOf(err) == guest.NotFound {
@@ -31,18 +27,7 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 			return guest.Result{}, err
 		}
 	}
-	old := oldFile(c, path)
-	note := ""
-	if old.exists && overwrite {
-		if wanted == "" && old.enc != utf8Plain {
-			// Keep how the file was, unless the new text brings its own mark.
-			text = string(old.enc.encode(strings.TrimPrefix(text, "\ufeff")))
-			note = "kept " + old.enc.String()
-		} else if !old.enc.wide() && !old.valid {
-			note = "the file was no UTF-8 before; it is now"
-		}
-	}
-	change, err := c.WriteText(path, text, overwrite)
+	change, err := c.WriteTextIn(path, text, wanted, overwrite)
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -55,11 +40,19 @@ func writeFile(c *guest.Call) (guest.Result, error) {
 	}
 	head := verb + " " + quoted(change.Path) + ": " + count(lines, "line") + ", " + count(change.Bytes, "byte") +
 		", sha256 " + change.SHA256
-	if note != "" {
-		head += " (" + note + ")"
+	d := []guest.Field{
+		guest.F("path", named(change.Path)), guest.F("created", change.Created),
+		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256),
 	}
-	return finish(c, head, dry, guest.F("path", named(change.Path)), guest.F("created", change.Created),
-		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256))
+	if change.Encoding != "" {
+		word := "in "
+		if wanted == "" {
+			word = "kept "
+		}
+		head += " (" + word + change.Encoding + ")"
+		d = append(d, guest.F("encoding", change.Encoding))
+	}
+	return finish(c, head, dry, d...)
 }
 
 func lineCount(text string) int {
@@ -68,25 +61,6 @@ func lineCount(text string) int {
 		n++
 	}
 	return n
-}
-
-// before is what is known of a file that is to be overwritten.
-type before struct {
-	exists bool
-	enc    encoding
-	valid  bool // UTF-8, as far as was looked
-}
-
-// oldFile looks at the beginning of the file that path names. What keeps it from
-// that (there is none, it is a directory, it cannot be read) the write will say.
-func oldFile(c *guest.Call, path string) before {
-	head := make([]byte, sampleBytes)
-	n, err := c.ReadAt(path, head, 0)
-	if err != nil && err != io.EOF {
-		return before{}
-	}
-	head = head[:n]
-	return before{exists: true, enc: encodingOf(head), valid: utf8.Valid(head) || n == sampleBytes && utf8.Valid(wholeRunes(head))}
 }
 
 // checkDigest compares the file with the digest that the caller expects of it.

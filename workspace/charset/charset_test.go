@@ -140,6 +140,21 @@ func TestDetectWhole(t *testing.T) {
 	}
 }
 
+// TestDetectIsTheSameAlways: an answer that changes from call to call would
+// have read_open show what replace_block then does not find.
+func TestDetectIsTheSameAlways(t *testing.T) {
+	for _, p := range [][]byte{
+		[]byte("// caf\xe9\nx\n"), []byte("ok \xff\xfe tail\n"), encoded(t, "gb18030", "// 注意\n"), encoded(t, "iso-8859-2", polish), encoded(t, "euc-kr", "name=한국어\n"),
+	} {
+		e, err := Detect(p)
+		for range 100 {
+			if e2, err2 := Detect(p); e2 != e || (err == nil) != (err2 == nil) || err != nil && err2.Error() != err.Error() {
+				t.Fatalf("Detect(%q) = %v, %v and then %v, %v", p, e, err, e2, err2)
+			}
+		}
+	}
+}
+
 func TestDecodeLosesNothing(t *testing.T) {
 	for _, name := range []string{"gbk", "gb18030", "big5", "shift_jis", "euc-jp", "euc-kr", "windows-1252", "iso-8859-2", "koi8-r", "windows-1251", "macintosh", "utf-16le", "utf-16be", "utf-8"} {
 		e := named(t, name)

@@ -17,7 +17,7 @@ const (
 	unfounded     = 10       // confidence that says no more than that the bytes fit
 	margin        = 30       // by which it has to be ahead of the next one that fits
 	wideLeast     = 8        // bytes without a mark below which nothing is taken for UTF-16
-	maxCandidates = 5
+	maxCandidates = 6
 )
 
 // Detect tells the encoding of a whole file. A byte order mark decides; valid
@@ -146,7 +146,7 @@ func legacy(p []byte) (Encoding, error) {
 	u := &Undecided{}
 	all := append(slices.Clone(several), single...)
 	all = append(all, guess{western, unfounded + 1})
-	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.confidence, a.confidence) })
+	slices.SortFunc(all, byConfidence)
 	for _, g := range all {
 		if len(u.Candidates) < maxCandidates && !slices.Contains(u.Candidates, g.Encoding) && !misfit(g) {
 			u.Candidates = append(u.Candidates, g.Encoding)
@@ -158,6 +158,8 @@ func legacy(p []byte) (Encoding, error) {
 // guesses asks the statistics, and adds the multi-byte encodings of which they
 // say nothing.
 func guesses(p []byte) (several, single []guess) {
+	// Its recognizers run at once, so the order of equal ones is left to chance;
+	// and a panic of one would be the end of the process, hence FuzzDetect.
 	results, _ := chardet.NewTextDetector().DetectAll(p) // the error says that there are none
 	for _, r := range results {
 		e, err := Lookup(r.Charset)
@@ -168,7 +170,9 @@ func guesses(p []byte) (several, single []guess) {
 		if slices.Contains(multi, e) {
 			list = &several
 		}
-		if !slices.ContainsFunc(*list, func(g guess) bool { return g.Encoding == e }) {
+		if i := slices.IndexFunc(*list, func(g guess) bool { return g.Encoding == e }); i >= 0 {
+			(*list)[i].confidence = max((*list)[i].confidence, r.Confidence)
+		} else {
 			*list = append(*list, guess{e, r.Confidence})
 		}
 	}
@@ -177,7 +181,21 @@ func guesses(p []byte) (several, single []guess) {
 			several = append(several, guess{Encoding: e})
 		}
 	}
+	slices.SortFunc(several, byConfidence)
+	slices.SortFunc(single, byConfidence)
 	return several, single
+}
+
+// byConfidence puts the likely ones first, and of equal ones windows-1252.
+func byConfidence(a, b guess) int {
+	rank := func(g guess) int { return slices.Index(multi, g.Encoding) }
+	own := func(g guess) int {
+		if g.Encoding == western {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(own(a), own(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
 }
 
 // sample gives the lines of p that are not ASCII, up to sampleBytes, and whether
