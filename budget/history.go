@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -78,7 +79,7 @@ func compactable(rounds []Round) []Change {
 	total, saved := 0, 0
 	for i, r := range rounds {
 		for j, past := range r.Results {
-			size := encoded(past.Text)
+			size := jsonsize.Len(past.Text)
 			total += size
 			if i >= len(rounds)-RecentRounds || size < Compactable || past.Sensitive || past.Control {
 				continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -123,7 +124,7 @@ func (k *keeping) part(title, mime, text string, both int) []byte {
 	m := map[string]any{}
 	k.describe(m, ref, err, text)
 	if err != nil || !k.Readable {
-		m["head"], m["tail"] = valid(headWithin(text, both/2)), valid(tailWithin(text, both/2))
+		m["head"], m["tail"] = valid(jsonsize.Prefix(text, both/2)), valid(jsonsize.Suffix(text, both/2))
 	}
 	out, _ := marshal(m) // texts and numbers
 	return out
@@ -136,7 +137,7 @@ func (k *keeping) whole(raw, p []byte, members []member, most int, title string)
 	m := map[string]any{}
 	k.describe(m, ref, err, string(raw))
 	if err != nil || !k.Readable {
-		m["head"], m["tail"] = valid(headWithin(string(raw), endsRoom/2)), valid(tailWithin(string(raw), endsRoom/2))
+		m["head"], m["tail"] = valid(jsonsize.Prefix(string(raw), endsRoom/2)), valid(jsonsize.Suffix(string(raw), endsRoom/2))
 	}
 	size := markRoom
 	keeps := func(v member) bool {
@@ -183,7 +184,7 @@ func (k *keeping) describe(m map[string]any, ref Kept, err error, text string) {
 
 // mark is the receipt at the top.
 func (k *keeping) mark(whole, more map[string]any) []byte {
-	m := map[string]any{"tool": headWithin(k.Tool, 64)}
+	m := map[string]any{"tool": jsonsize.Prefix(k.Tool, 64)}
 	if s := sourceOf(k.Arguments); s != "" {
 		m["source"] = s
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -56,7 +57,7 @@ func (k *keeping) text(g Gate, r *tool.Result) {
 		about["shown"] = "receipt"
 		shown = k.receipt(ref)
 		if r.IsError {
-			shown = strings.TrimSuffix(wholeLines(headWithin(text, errorHead)), "\n") + "\n" + shown
+			shown = strings.TrimSuffix(wholeLines(jsonsize.Prefix(text, errorHead)), "\n") + "\n" + shown
 		}
 	case err == nil:
 		shown = aroundNotice(text, "no tool here reads them, a person can: wasmtools artifacts export "+ref.Handle)
@@ -81,7 +82,7 @@ func (k *keeping) text(g Gate, r *tool.Result) {
 }
 
 // whyNot is what the model may know about an error of a Keeper.
-func whyNot(err error) string { return headWithin(tool.AsError(err).Text, 256) }
+func whyNot(err error) string { return jsonsize.Prefix(tool.AsError(err).Text, 256) }
 
 // aroundNotice is the beginning and the end of s around a notice that counts
 // what is between them.
@@ -95,7 +96,7 @@ func aroundNotice(s, notice string) string {
 func (k *keeping) receipt(ref Kept) string {
 	name := Scheme + ref.Handle
 	var b strings.Builder
-	fmt.Fprintf(&b, "[this result is too long to be shown; all of it is kept as an artifact]\ntool: %s\n", headWithin(k.Tool, 64))
+	fmt.Fprintf(&b, "[this result is too long to be shown; all of it is kept as an artifact]\ntool: %s\n", jsonsize.Prefix(k.Tool, 64))
 	if s := sourceOf(k.Arguments); s != "" {
 		fmt.Fprintf(&b, "source: %s\n", s)
 	}
