@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/terminal/output"
 )
 
@@ -107,20 +108,29 @@ func (r *logReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// jsonRoom is how many bytes of JSON an output of at most limit bytes may take:
+// ordinary text with its line ends stays below.
+func jsonRoom(limit int) int { return limit + limit/4 }
+
 // excerpt is the text of a log between two offsets, at most limit bytes of it: if
-// it is longer, the first 40 % and the last 60 % of those, at line ends.
+// it is longer, or takes more room than that in JSON, the first 40 % and the last
+// 60 % of those, at line ends.
 func excerpt(l *output.Log, from, end int64, limit int) (text string, omitted int64) {
-	size := end - from
+	size, room := end-from, jsonRoom(limit)
 	if size <= int64(limit) {
 		b, gap := part(l, from, end)
-		if gap == 0 {
+		switch {
+		case jsonsize.Len(b) > room:
+		case gap == 0:
 			return b, 0
+		default:
+			return fmt.Sprintf("[%d bytes were not kept]\n%s", gap, b), gap
 		}
-		return fmt.Sprintf("[%d bytes were not kept]\n%s", gap, b), gap
 	}
-	head, _ := part(l, from, from+int64(limit)*2/5)
-	tail, _ := part(l, end-int64(limit)*3/5, end)
-	head, tail = cutEnd(head), cutStart(tail)
+	at, after := min(size, int64(limit))*2/5, min(size, int64(limit))*3/5
+	head, _ := part(l, from, from+at)
+	tail, _ := part(l, end-after, end)
+	head, tail = cutEnd(jsonsize.Prefix(head, room*2/5)), cutStart(jsonsize.Suffix(tail, room*3/5))
 	omitted = size - int64(len(head)) - int64(len(tail))
 	return fmt.Sprintf("%s[%d bytes left out]\n%s", lineEnd(head), omitted, tail), omitted
 }

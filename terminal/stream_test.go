@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/terminal/output"
 )
 
@@ -49,6 +50,8 @@ func FuzzRedactor(f *testing.F) {
 func FuzzExcerpt(f *testing.F) {
 	f.Add("line\nline\nline\n", uint16(300), uint8(3))
 	f.Add("ä漢字\n", uint16(1000), uint8(1))
+	f.Add("y\n", uint16(1000), uint8(200))
+	f.Add("\"\\", uint16(3000), uint8(200))
 	f.Add(strings.Repeat("x", 200), uint16(3000), uint8(40))
 	f.Fuzz(func(t *testing.T, unit string, limit uint16, times uint8) {
 		if !utf8.ValidString(unit) || strings.Contains(unit, "[") || len(unit) > 200 {
@@ -59,7 +62,10 @@ func FuzzExcerpt(f *testing.F) {
 		log := output.NewLog(nil, 0)
 		log.Write([]byte(text))
 		got, omitted := excerpt(log, 0, log.Size(), n)
-		if len(text) <= n {
+		if size := jsonsize.Len(got); size > n+n/4+100 {
+			t.Errorf("of %d bytes, limit %d: %d bytes in JSON", len(text), n, size)
+		}
+		if len(text) <= n && jsonsize.Len(text) <= n+n/4 {
 			if got != text || omitted != 0 {
 				t.Errorf("a short text: %q, %d", got, omitted)
 			}
@@ -185,4 +191,28 @@ func FuzzJournal(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPagesInJSON: pages of output that JSON swells stay within their room, and
+// reach its end.
+func TestPagesInJSON(t *testing.T) {
+	for _, unit := range []string{"y\n", "\"\\\t", "é世", "x"} {
+		text := strings.Repeat(unit, 30_000)
+		log := output.NewLog(nil, 0)
+		log.Write([]byte(text))
+		var all string
+		for at, pages := int64(0), 0; at < log.Size(); pages++ {
+			var r Result
+			if err := page(&r, log, at, log.Size(), DefaultOutput, ""); err != nil || r.Cursor <= at || pages > 100 {
+				t.Fatalf("%q: the page from %d is %+v, %v", unit, at, r, err)
+			}
+			if n := jsonsize.Len(r.Output); n > jsonRoom(DefaultOutput) {
+				t.Fatalf("%q: the page from %d has %d bytes in JSON", unit, at, n)
+			}
+			all, at = all+r.Output, r.Cursor
+		}
+		if all != text {
+			t.Errorf("%q: pages give %d bytes; want %d", unit, len(all), len(text))
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wasmtools/wasmtools/internal/jsonsize"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -438,8 +439,8 @@ func page(r *Result, log interface {
 			return tool.Errorf(tool.Lost, "the output cannot be read any more").Because(err)
 		}
 	}
-	text := string(p[:n])
-	if from+gap+int64(n) < end {
+	text := jsonsize.Prefix(string(p[:n]), jsonRoom(limit))
+	if n = len(text); from+gap+int64(n) < end {
 		text = cutEnd(text)
 	} else {
 		r.Output = pending
