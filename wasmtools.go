@@ -17,6 +17,7 @@ import (
 	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
+	"github.com/wasmtools/wasmtools/catalog/rank"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
@@ -41,7 +42,7 @@ type Options struct {
 	Sources []catalog.Source
 
 	// Ranker orders tools by a turn's request, where more are left than fit in a
-	// list. Nil means that the first ones are shown.
+	// list. Nil means package rank's own, which needs nothing.
 	Ranker catalog.Ranker
 
 	// Deferral says when tools are left to be found by search, and Pins which tools
@@ -338,6 +339,9 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			for i := range sources {
 				sources[i] = narrowed{sources[i], w.Tools}
 			}
+		}
+		if o.Ranker == nil {
+			o.Ranker = rank.New(rank.Options{})
 		}
 		s.registry = catalog.NewRegistry(o.Ranker, sources...)
 		if _, err := s.registry.Snapshot(); err != nil {
