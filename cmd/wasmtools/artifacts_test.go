@@ -30,7 +30,9 @@ func TestArtifactsOverMCP(t *testing.T) {
 				fmt.Fprintf(&text, "line %d\n", i+1)
 			}
 			for file, content := range map[string]string{
-				filepath.Join(dir, "n.txt"): text.String(),
+				filepath.Join(dir, "n.txt"):    text.String(),
+				filepath.Join(dir, "at.txt"):   strings.Repeat("x", 40_000),
+				filepath.Join(dir, "over.txt"): strings.Repeat("x", 40_001),
 				sidecar: "name = \"cat\"\nversion = \"1.0.0\"\n[[tools]]\nname = \"cat\"\ndescription = \"Show a file.\"\nargs = [\"{path}\"]\n" +
 					"input_schema = { type = \"object\", properties = { path = { type = \"string\" } } }\n[tools.capabilities]\nfs.read = [\"**\"]\n",
 			} {
@@ -83,6 +85,12 @@ func TestArtifactsOverMCP(t *testing.T) {
 			absent := other("read_open", map[string]any{"path": "artifact:" + strings.Repeat("a", 26)})
 			if got := other("read_open", map[string]any{"path": m[1]}); got != absent || !strings.HasPrefix(got, "not_found: ") {
 				t.Errorf("another session is told %q; a guess %q", got, absent)
+			}
+			if got := call("cat", map[string]any{"path": "at.txt"}); got != strings.Repeat("x", 40_000) {
+				t.Errorf("40,000 bytes are shown as %.100q", got)
+			}
+			if got := call("cat", map[string]any{"path": "over.txt"}); !strings.Contains(got, "\nsize: 40001 bytes") {
+				t.Errorf("40,001 bytes are shown as %.100q", got)
 			}
 			got, uri := "", m[1]
 			for uri != "" {
