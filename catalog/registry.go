@@ -265,13 +265,14 @@ func (s *Snapshot) rank(q Query, among []int, n int) (hits []Hit, err error) {
 	if err != nil {
 		return nil, err
 	}
-	left := make(map[int]bool, len(among))
+	left := make([]bool, len(s.entries))
 	for _, i := range among {
 		left[i] = true
 	}
+	hits = make([]Hit, 0, min(n, len(given)))
 	for _, h := range given {
-		if left[h.Document] && len(hits) < n {
-			delete(left, h.Document)
+		if h.Document >= 0 && h.Document < len(left) && left[h.Document] && len(hits) < n {
+			left[h.Document] = false
 			hits = append(hits, h)
 		}
 	}
