@@ -124,6 +124,8 @@ type ToolSearch struct {
 	ThresholdPct  float64  // of the context window
 	MinDeferCount int
 	Pins          []string
+
+	EmbedURL, EmbedModel, EmbedSecret string // "": words alone rank
 }
 
 // Budget says how much of a result a model is shown, in KiB of JSON.

@@ -86,6 +86,12 @@ func (r *reader) settings(t *table) Settings {
 	}
 	number(search, "min_defer_count", &s.ToolSearch.MinDeferCount)
 	s.ToolSearch.Pins = words[string](search, "pins")
+	word(search, "embed_url", &s.ToolSearch.EmbedURL)
+	word(search, "embed_model", &s.ToolSearch.EmbedModel)
+	word(search, "embed_secret", &s.ToolSearch.EmbedSecret)
+	if (s.ToolSearch.EmbedURL == "") != (s.ToolSearch.EmbedModel == "") || s.ToolSearch.EmbedSecret != "" && s.ToolSearch.EmbedURL == "" {
+		r.fault(or(search.at, position{1, 1}), "", "tool_search.embed_url and embed_model go together")
+	}
 	s.Skills = words[string](t.in("skills"), "folders")
 	number(t.in("artifacts"), "max_mib", &s.Artifacts.MaxMiB)
 	number(t.in("artifacts"), "keep_days", &s.Artifacts.KeepDays)

@@ -93,6 +93,9 @@ models = ["anthropic/*"]
 threshold_pct = 0.2
 min_defer_count = 3
 pins = ["github__create_issue"]
+embed_url = "http://127.0.0.1:8080/v1"
+embed_model = "small"
+embed_secret = "embed"
 
 [skills]
 folders = ["~/skills", "/srv/skills"]
@@ -147,7 +150,7 @@ func TestParseEverything(t *testing.T) {
 			{Name: "web-1", URL: "https://mcp.example.com/mcp", Headers: map[string]string{"X-Team": "a"}, SecretHeaders: map[string]string{"Authorization": "web1"},
 				Timeout: time.Minute, ResultKiB: 4096, Concurrency: 4},
 		}},
-		ToolSearch: ToolSearch{Models: []string{"anthropic/*"}, ThresholdPct: 0.2, MinDeferCount: 3, Pins: []string{"github__create_issue"}},
+		ToolSearch: ToolSearch{Models: []string{"anthropic/*"}, ThresholdPct: 0.2, MinDeferCount: 3, Pins: []string{"github__create_issue"}, EmbedURL: "http://127.0.0.1:8080/v1", EmbedModel: "small", EmbedSecret: "embed"},
 		Skills:     []string{"~/skills", "/srv/skills"},
 		Budget:     Budget{TextKiB: 48, StructuredKiB: 16, Tools: map[string]int{"grep": 128, "github__*": 40}},
 		Artifacts:  Artifacts{MaxMiB: 512, KeepDays: 30},
@@ -235,6 +238,7 @@ func TestFaults(t *testing.T) {
 		{"[mcp.servers]\na = 1\n", "f:2:5: mcp.servers.a: a table must stand here, not 1"},
 		{"[mcp.servers.a]\ncommand = \"x\"\nenv = { A = 1 }\n", "f:3:13: mcp.servers.a.env.A: a text must stand here, not 1"},
 		{"[mcp.servers.a]\ncommand = \"x\"\ncomand = \"y\"\n", "f:3:1: \"mcp.servers.a.comand\" is an unknown key"},
+		{"[tool_search]\nembed_url = \"https://x.example/v1\"\n", "f:1:2: tool_search.embed_url and embed_model go together"},
 		{"[tool_search]\nthreshold_pct = 15\n", "f:2:17: tool_search.threshold_pct is 15; it can be over 0 and up to 1"},
 		{"[tool_search]\nthreshold_pct = nan\n", "f:2:17: tool_search.threshold_pct is NaN; it can be over 0 and up to 1"},
 		{"[tool_search]\nthreshold_pct = \"x\"\n", "f:2:17: tool_search.threshold_pct: a number must stand here, not the text \"x\""},

@@ -117,6 +117,9 @@ func root() field {
 			{key: "threshold_pct", form: aShare, in: UserFile, doc: "The share of the context window that definitions may take. Default 0.15."},
 			{key: "min_defer_count", form: aNumber, in: UserFile, least: 1, most: 100_000, doc: "Fewer tools than this are never left out. Default 1."},
 			{key: "pins", form: texts, in: UserFile, check: checkName, doc: "Tools that are always listed, beside the built-in ones."},
+			{key: "embed_url", form: aText, in: UserFile, most: 4096, check: checkURL, doc: "A server with OpenAI's interface for embeddings, up to and without /embeddings: tools are then ranked by meaning, too. It is sent requests and definitions."},
+			{key: "embed_model", form: aText, in: UserFile, most: 256, doc: "The model there."},
+			{key: "embed_secret", form: aText, in: UserFile, most: 256, doc: "The key for it, by the name that wasmtools secret knows it by."},
 		}},
 		{key: "skills", form: aTable, in: UserFile, doc: "Instructions for models.", fields: []field{
 			{key: "folders", form: texts, in: UserFile, doc: "Folders of skills, each a folder with a SKILL.md; absolute, or below the home folder with ~/."},

@@ -18,6 +18,8 @@ import (
 	"github.com/wasmtools/wasmtools/approval"
 	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
+	"github.com/wasmtools/wasmtools/catalog/embedhttp"
+	"github.com/wasmtools/wasmtools/catalog/rank"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/tool"
@@ -125,6 +127,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Notice:      notice(c),
 		Deferral:    deferral(set.ToolSearch, notice(c)),
 		Pins:        set.ToolSearch.Pins,
+		Ranker:      ranker(c, set.ToolSearch, d.state),
 
 		CompileChild: compileChild(),
 		Terminal:     commands(set.Terminal, d.state),
@@ -173,6 +176,24 @@ func deferral(set config.ToolSearch, notice func(string)) catalog.DeferralOption
 		}
 	}
 	return o
+}
+
+// ranker ranks by words, and by meaning where a server for that is configured.
+func ranker(c *cobra.Command, set config.ToolSearch, state string) catalog.Ranker {
+	words := rank.New(rank.Options{})
+	if set.EmbedURL == "" {
+		return words
+	}
+	o := embedhttp.Options{URL: set.EmbedURL, Model: set.EmbedModel}
+	if set.EmbedSecret != "" {
+		o.Key = func() (string, error) { return secrets(state)(set.EmbedSecret) }
+	}
+	client, err := embedhttp.New(o)
+	if err != nil { // the configuration was checked; words do
+		notice(c)(err.Error())
+		return words
+	}
+	return rank.Hybrid(words, client, rank.HybridOptions{Notice: notice(c)})
 }
 
 // commands lets models run commands, where there is something that ends them.
