@@ -38,7 +38,7 @@ var layers = [][]string{
 
 // outsiders are programs that no package of ours may import: guests, their
 // generators and examples.
-var outsiders = []string{"tools-wasm/core/...", "tools-wasm/gen", "examples/...", "testdata/..."}
+var outsiders = []string{"tools-wasm/core/...", "tools-wasm/media/...", "tools-wasm/gen", "examples/...", "testdata/..."}
 
 // forbidden lists what a package must not reach, directly or through others,
 // and why. The reason is what a failing test prints.

@@ -280,6 +280,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
+	shows := &media{engine: r.engine}
 	for _, w := range o.Workspaces {
 		s := &space{name: w.Name, policy: w.Policy, lists: w.Lists, evidence: w.Evidence}
 		if s.policy == nil {
@@ -314,6 +315,9 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
 		})
 		for i, t := range builtin {
+			if t.Definition().Name == "read_open" {
+				t = mediaReader{t, shows, s.files}
+			}
 			if slices.Contains(readers, t.Definition().Name) {
 				builtin[i] = archiveReader{t, s.archive}
 			}

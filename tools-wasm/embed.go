@@ -21,6 +21,19 @@ var core []byte
 // change the bytes.
 func Core() []byte { return core }
 
+//go:embed media.wasm
+var media []byte
+
+// Media returns the module that shows images, PDF documents and notebooks
+// (read_media). The caller must not change the bytes.
+func Media() []byte { return media }
+
+//go:embed media.wasm.sha256
+var mediaDigest string
+
+// MediaDigest is the digest of [Media].
+func MediaDigest() tool.Digest { return tool.Digest(strings.TrimSpace(mediaDigest)) }
+
 //go:embed core.wasm.sha256
 var coreDigest string
 

@@ -8,12 +8,21 @@ import (
 	toolswasm "github.com/wasmtools/wasmtools/tools-wasm"
 )
 
-// TestCore checks once what no start of the program does any more.
-func TestCore(t *testing.T) {
-	if got := tool.DigestOf(toolswasm.Core()); got != toolswasm.CoreDigest() {
-		t.Errorf("core.wasm is %s, core.wasm.sha256 says %s: run go generate ./tools-wasm", got, toolswasm.CoreDigest())
+// TestModules checks once what no start of the program does any more.
+func TestModules(t *testing.T) {
+	for name, m := range map[string]struct {
+		wasm   []byte
+		digest tool.Digest
+	}{
+		"core":  {toolswasm.Core(), toolswasm.CoreDigest()},
+		"media": {toolswasm.Media(), toolswasm.MediaDigest()},
+	} {
+		if got := tool.DigestOf(m.wasm); got != m.digest {
+			t.Errorf("%s.wasm is %s, %s.wasm.sha256 says %s: run go generate ./tools-wasm", name, got, name, m.digest)
+		}
 	}
+	// media asks for more memory than a stranger's module gets.
 	if err := runtime.Check(toolswasm.Core()); err != nil {
-		t.Errorf("a stranger's module with these bytes is refused: %v", err)
+		t.Errorf("a stranger's module with the bytes of core.wasm is refused: %v", err)
 	}
 }

@@ -100,12 +100,23 @@ func TestBuildIsReproducible(t *testing.T) {
 		t.Errorf("the same sources gave %d and %d bytes that differ", len(first), len(second))
 	}
 
-	committed, err := os.ReadFile(filepath.Join(root, "tools-wasm/core.wasm"))
+	sameAsCommitted(t, "core", first)
+}
+
+// TestMediaIsBuiltFromItsSources is what the test above asks of core.
+func TestMediaIsBuiltFromItsSources(t *testing.T) {
+	needToolchain(t)
+	sameAsCommitted(t, "media", build(t, filepath.Join(root, "tools-wasm/media")))
+}
+
+func sameAsCommitted(t *testing.T, name string, built []byte) {
+	t.Helper()
+	committed, err := os.ReadFile(filepath.Join(root, "tools-wasm", name+".wasm"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(first, committed) {
-		t.Errorf("tools-wasm/core.wasm (%d bytes) is not what its sources give (%d bytes); run go generate ./tools-wasm", len(committed), len(first))
+	if !bytes.Equal(built, committed) {
+		t.Errorf("tools-wasm/%s.wasm (%d bytes) is not what its sources give (%d bytes); run go generate ./tools-wasm", name, len(committed), len(built))
 	}
 }
 

@@ -104,11 +104,11 @@ func readOpen(c *guest.Call) (guest.Result, error) {
 	if err != nil && err != io.EOF {
 		return guest.Result{}, err
 	}
-	if strings.HasSuffix(strings.ToLower(info.Path), ".ipynb") && !sel.Exists() {
+	if strings.HasSuffix(strings.ToLower(info.Path), ".ipynb") && (!sel.Exists() || sel.Get("pages").Exists()) {
 		return guest.Result{}, f.notText(kindNotebook)
 	}
 	if sel.Get("pages").Exists() {
-		return guest.Result{}, guest.FailPath(guest.InvalidArguments, path, "pages are for PDF documents; this is a text file").
+		return guest.Result{}, guest.FailPath(guest.InvalidArguments, path, "pages are for PDF documents and the cells of notebooks; this is a text file").
 			WithNext(`use {"lines":{"start":1}}, or leave selection away`)
 	}
 	if len(f.head) <= len(f.enc.mark()) {
@@ -170,18 +170,19 @@ func checkSelection(c *guest.Call, sel guest.Value) error {
 	return nil
 }
 
-// notText refuses what cannot be shown as text, and says what it is.
+// notText refuses what cannot be shown as text, and says what it is. By the
+// detail "kind" the host knows what media.wasm can show.
 func (f opened) notText(kind string) error {
 	e := guest.FailPath(guest.Encoding, f.path, "this is "+article(kind)+" of "+count(f.size, "byte")+", not text").
 		With(guest.F("kind", kind), guest.F("size", f.size))
 	switch {
 	case kind == kindNotebook:
-		e.Text = "this is " + article(kind) + " of " + count(f.size, "byte") + "; its cells cannot be shown yet"
+		e.Text = "this is " + article(kind) + " of " + count(f.size, "byte") + "; its cells cannot be shown here"
 		return e.WithNext(`read its JSON with selection {"lines":{"start":1}}`)
 	case kind == kindPDF:
-		return e.WithNext("its pages cannot be shown yet; convert it to text with a program, then open that")
+		return e.WithNext("its pages cannot be shown here; convert it to text with a program, then open that")
 	case strings.HasSuffix(kind, " image"):
-		return e.WithNext("images cannot be shown yet; ask a person, or inspect it with a program")
+		return e.WithNext("images of this kind cannot be shown here; ask a person, or inspect it with a program")
 	case kind == "UTF-32 text":
 		return e.WithNext("convert it to UTF-8 with a program, then open that")
 	}

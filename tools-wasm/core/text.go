@@ -82,7 +82,7 @@ func binaryKind(head []byte) string {
 // encoding that the host knows they may be.
 const kindBinary = "binary data"
 
-// Kinds that read_open will show in other ways than as text.
+// Kinds that media.wasm shows in other ways than as text.
 const (
 	kindPDF      = "PDF document"
 	kindNotebook = "Jupyter notebook"

@@ -1,6 +1,7 @@
 // Command gen makes what is generated in tools-wasm: core/texts.go from the
-// descriptions and schemas beside the code, and core.wasm from core. Run it as
-// `go generate ./tools-wasm`; with -texts it stops before building.
+// descriptions and schemas beside the code, core.wasm from core, and media.wasm
+// from media. Run it as `go generate ./tools-wasm`; with -texts it stops before
+// building.
 package main
 
 import (
@@ -39,9 +40,18 @@ func generate(dir string, onlyTexts bool) error {
 	if onlyTexts {
 		return nil
 	}
-	out := filepath.Join(dir, "core.wasm")
+	for _, name := range []string{"core", "media"} {
+		if err := build(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func build(dir, name string) error {
+	out := filepath.Join(dir, name+".wasm")
 	report, err := guestbuild.Build(context.Background(), guestbuild.Options{
-		Dir:      core,
+		Dir:      filepath.Join(dir, name),
 		Out:      out,
 		Describe: runtime.Describe,
 		Embed:    embed,
@@ -56,7 +66,7 @@ func generate(dir string, onlyTexts bool) error {
 	if err := os.WriteFile(out+".sha256", []byte(tool.DigestOf(wasm)+"\n"), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "core.wasm: %d bytes, built by %s\n", report.Bytes, report.Toolchain)
+	fmt.Fprintf(os.Stderr, "%s.wasm: %d bytes, built by %s\n", name, report.Bytes, report.Toolchain)
 	return nil
 }
 
