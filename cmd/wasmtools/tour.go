@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/wasmtools/wasmtools"
 	"github.com/wasmtools/wasmtools/approval"
+	"github.com/wasmtools/wasmtools/artifact"
+	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/tool"
@@ -29,8 +30,9 @@ func newTour() *cobra.Command {
 		Long: `Make real calls on a scratch copy of a tree (the current directory by default) and
 show each with its result and time: reading, searching, editing with each change
 approved, an attempt to plant editor settings, two attempts to leave the workspace,
-a guest that loops for ever, and a command in a sandbox; then what was recorded of
-it. Nothing outside the scratch copy is changed.`,
+a guest that loops for ever, and a command in a sandbox; how the tools of a turn
+are chosen among 300, and what becomes of a result of two megabytes; then what was
+recorded of it. Nothing outside the scratch copy is changed.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			dir := "."
@@ -76,9 +78,12 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	}
 	defer record.log.Close()
 	d := userDirs()
+	// What the tour archives is of use to nobody.
+	defer os.RemoveAll(artifact.Dir(d.state, realPath(tree)))
 	rt, err := wasmtools.Open(ctx, wasmtools.Options{
 		Workspaces: []wasmtools.Workspace{{Dir: tree, Evidence: record.log}},
 		Modules:    []wasmtools.Module{{Code: guest}},
+		Sources:    tourSources(),
 		Approvers:  []approval.Approver{approval.Func(showAndAnswer(w))},
 		StateDir:   d.state, CacheDir: d.cache, CompileChild: compileChild(), Notice: notice(c),
 		Terminal: commands(config.Terminal{}, d.state),
@@ -87,7 +92,8 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 		return err
 	}
 	defer rt.Close()
-	turn, err := rt.Begin(ctx, wasmtools.Facts{})
+	none := []string{}
+	turn, err := rt.Begin(ctx, wasmtools.Facts{Agent: &catalog.Agent{MCPServers: &none}}) // the other servers come later
 	if err != nil {
 		return err
 	}
@@ -109,43 +115,32 @@ func tour(ctx context.Context, c *cobra.Command, dir string) error {
 	if without == "" {
 		stops = append(stops, command)
 	}
-	failed := 0
-	for i, s := range stops {
-		arguments, err := json.Marshal(s.args)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "\n%d. %s\n   $ wasmtools run %s '%s'\n", i+1, s.title, s.tool, arguments)
-		t0 := time.Now()
-		r := turn.Call(ctx, []wasmtools.Request{{Tool: s.tool, Arguments: arguments}})[0].Result
-		took := time.Since(t0)
+	t := tourRun{w: w, rt: rt}
+	for _, s := range stops {
+		t.call(ctx, turn, s)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		printIndented(w, r.PlainText())
-		verdict := "done"
-		switch {
-		case r.Code != s.want:
-			verdict, failed = fmt.Sprintf("NOT as it has to be: got %q, want %q", r.Code, s.want), failed+1
-		case s.want != "":
-			verdict = "stopped, as it has to be: " + string(r.Code)
-		}
-		fmt.Fprintf(w, "   %s, %s\n", verdict, roundTime(took))
 	}
 	if now, err := os.ReadFile(filepath.Join(outside, "secret.txt")); err != nil || string(now) != secretText {
-		fmt.Fprintf(w, "\nNOT as it has to be: a file outside the workspace was changed\n")
-		failed++
+		t.must(false, "a file outside the workspace was changed")
 	}
 	if without != "" {
 		fmt.Fprintf(w, "\nNo command is run: %s. Then commands are refused, and never run without a sandbox.\n", without)
+	}
+	if err := t.turns(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	fmt.Fprintf(w, "\nWhat was recorded of all this:\n")
 	if err := record.show(w); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nYour tree was only read; the scratch copy is removed. %s in all.\n", roundTime(time.Since(began)))
-	if failed > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "error: %d stops did not end as they have to; wasmtools doctor may tell why\n", failed)
+	if t.failed > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "error: %d things were not as they have to be; wasmtools doctor may tell why\n", t.failed)
 		return exitCode(exitFailure)
 	}
 	return nil
@@ -172,10 +167,13 @@ func tourCommand(ctx context.Context, rt *wasmtools.Runtime, own string) (s stop
 func showAndAnswer(w io.Writer) func(approval.Request) approval.Decision {
 	return func(r approval.Request) approval.Decision {
 		fmt.Fprintf(w, "   asked: may %s do exactly this?\n", r.Tool)
-		if r.Preview.Command != "" {
+		switch {
+		case r.Preview.Command != "":
 			printIndented(w, r.Preview.Command)
-		} else {
+		case r.Preview.Diff != "":
 			printIndented(w, r.Preview.Diff)
+		default:
+			printIndented(w, string(r.Arguments))
 		}
 		if r.InPerson {
 			fmt.Fprintf(w, "   the path is protected: %s\n   answered: no (the tour answers for you)\n", r.Asked.Why)
