@@ -28,11 +28,11 @@ import (
 // Sink takes what happens to calls. It is safe for concurrent use; [Log] is
 // the one that this package offers, an embedding program may bring its own.
 //
-// Begin returns when the intent is on its way to the disk: written for a call
-// that only reads, and for one that writes or uses the network; flushed to the
-// disk for one that destroys or executes. A caller whose Begin fails must not
-// carry out a call with effects. Event and End return when the record is
-// written. All of it is flushed within [FlushWithin].
+// Begin, Event and End return when the record is written; all of it is flushed
+// to the disk within [FlushWithin]. A [Started] event of a call that destroys or
+// executes returns when its intent has been flushed: the flush begins with Begin,
+// so that looking at the call and judging it take no time of their own. A caller
+// whose Begin or Started event fails must not carry out a call with effects.
 //
 // A handle can be ended with [Waiting] and then, when the ticket was decided,
 // once more with what came of it. Any other status is the last word.

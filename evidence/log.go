@@ -125,6 +125,9 @@ const keyName = "key"
 
 var errClosed = errors.New("evidence: the record is closed")
 
+// durable tells whether the intent has to be on the disk before the call acts.
+func (c *openCall) durable() bool { return c.effects.Any(tool.Destroys | tool.Executes) }
+
 // Begin implements [Sink].
 func (l *Log) Begin(in Intent) (Handle, error) {
 	if l.count.Load() >= maxOpen {
@@ -150,10 +153,8 @@ func (l *Log) Begin(in Intent) (Handle, error) {
 	if err != nil {
 		return "", err
 	}
-	if in.Effects.Any(tool.Destroys | tool.Executes) {
-		if err := w.flusher.wait(c.seq); err != nil {
-			return "", err
-		}
+	if c.durable() {
+		go w.flusher.wait(c.seq) // whose error the Started event meets
 	}
 	h := Handle(strconv.FormatUint(c.seq, 10))
 	l.calls.Store(h, c)
@@ -182,13 +183,15 @@ func (l *Log) Event(h Handle, e Event) error {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	w, err := l.writer()
-	if err != nil {
+	if err == nil {
+		_, err = w.append(typeEvent, c.seq, encode(c.red.event(e, w.key)))
+	}
+	l.mu.Unlock()
+	if err != nil || e.Kind != Started || !c.durable() {
 		return err
 	}
-	_, err = w.append(typeEvent, c.seq, encode(c.red.event(e, w.key)))
-	return err
+	return w.flusher.wait(c.seq)
 }
 
 // output keeps the beginning of a stream. Twice of what is shown is kept, so

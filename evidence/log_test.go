@@ -191,8 +191,8 @@ var (
 	h2026  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// TestDurable: an intent that destroys or executes is on the disk when Begin
-// returns; everything else within FlushWithin, and not before somebody needs it.
+// TestDurable: an intent that destroys or executes is on the disk when the Started
+// event returns; everything else within FlushWithin, and not before somebody needs it.
 func TestDurable(t *testing.T) {
 	l := testLog(t)
 	durable := func() uint64 {
@@ -203,8 +203,11 @@ func TestDurable(t *testing.T) {
 	begin(t, l, readCall(`{}`))
 	for _, e := range []tool.Effects{tool.Destroys, tool.Executes, tool.Writes | tool.Destroys} {
 		h := begin(t, l, Intent{Call: "c", Tool: "t", Effects: e})
+		if err := l.Event(h, Event{Kind: Started}); err != nil {
+			t.Fatal(err)
+		}
 		if seq, _ := parseHandle(h); durable() < seq {
-			t.Errorf("effects %s: Begin returned record %d, and %d is on the disk", e, seq, durable())
+			t.Errorf("effects %s: %s of record %d was taken, and %d is on the disk", e, Started, seq, durable())
 		}
 	}
 	for _, e := range []tool.Effects{tool.Reads, tool.Writes, tool.UsesNetwork} {
