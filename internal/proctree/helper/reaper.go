@@ -34,16 +34,19 @@ type reaper struct {
 	pass sync.Mutex
 }
 
-// birth is a start for the thread that starts programs.
+// birth is a start for the thread that starts programs, which also answers, and
+// waits for the tree: each hand-over between threads costs a start some 5 %.
 type birth struct {
-	start *wire.Start
-	attr  *syscall.ProcAttr
-	done  chan<- born
-}
+	start  *wire.Start
+	attr   *syscall.ProcAttr
+	open   []int // closed when the program has them
+	master int   // of the terminal; -1 without one
+	gone   chan struct{}
 
-type born struct {
-	pid, pidfd int
-	err        error
+	// Where processes are limited: who may set limits is told the number, 0 if
+	// nothing was started, and closes fixed.
+	pid   chan int
+	fixed chan struct{}
 }
 
 func runReaper(conn *wire.Conn, role string) int {
@@ -120,7 +123,7 @@ func (r *reaper) setup(f *wire.Frame) {
 		r.limit, box.ready.Processes = s.Processes, s.Processes > 0
 	}
 	births, ready := make(chan birth), make(chan error)
-	go midwife(box, births, ready)
+	go r.midwife(box, births, ready)
 	if err := <-ready; err != nil {
 		r.refuse(wire.Refused{Op: "profile", Reason: "restricting: " + err.Error()})
 		return
@@ -129,12 +132,12 @@ func (r *reaper) setup(f *wire.Frame) {
 	r.send(wire.TypeReady, box.ready.Encode())
 }
 
-// midwife starts programs on one thread for the reaper's whole life. That
+// midwife starts programs, and waits for them, on one thread for the reaper's whole life. That
 // thread alone is in the sandbox, so the reaper can still mount, signal and
 // connect; and since a parent's death signal is bound to the thread, it must
 // not end before the reaper. Its thread ends with the goroutine if restricting
 // failed half-way.
-func midwife(box *sandbox, births <-chan birth, ready chan<- error) {
+func (r *reaper) midwife(box *sandbox, births <-chan birth, ready chan<- error) {
 	runtime.LockOSThread()
 	err := box.restrict()
 	ready <- err
@@ -145,8 +148,48 @@ func midwife(box *sandbox, births <-chan birth, ready chan<- error) {
 		pidfd := -1
 		b.attr.Sys.PidFD = &pidfd
 		pid, err := syscall.ForkExec(b.start.Path, b.start.Argv, b.attr)
-		b.done <- born{pid, pidfd, err}
+		if b.pid != nil {
+			b.pid <- pid
+			<-b.fixed
+		}
+		r.answer(&b, pid, pidfd, err)
+		if err == nil {
+			r.reap(pid, b.gone)
+		}
 	}
+}
+
+// answer says what came of b, whose descriptors are not needed any more.
+func (r *reaper) answer(b *birth, pid, pidfd int, err error) {
+	for _, fd := range b.open {
+		syscall.Close(fd)
+	}
+	var files []int
+	if pidfd >= 0 {
+		defer syscall.Close(pidfd)
+		files = append(files, pidfd)
+	}
+	if b.master >= 0 {
+		defer syscall.Close(b.master)
+		files = append(files, b.master)
+	}
+	if err != nil {
+		r.over(b.gone)
+		r.refuse(wire.Refused{Op: "program", Path: b.start.Path, Errno: errnoOf(err)})
+		return
+	}
+	m := wire.Started{Pid: uint32(pid)}
+	r.send(wire.TypeStarted, m.Encode(), files...)
+}
+
+// over notes that nothing runs any more.
+func (r *reaper) over(gone chan struct{}) {
+	r.pass.Lock()
+	defer r.pass.Unlock()
+	r.mu.Lock()
+	r.gone = nil
+	r.mu.Unlock()
+	close(gone)
 }
 
 func (r *reaper) start(f *wire.Frame) {
@@ -166,9 +209,13 @@ func (r *reaper) start(f *wire.Frame) {
 			return
 		}
 	}
-	var open []int // closed at the end
+	b := birth{start: &s, master: -1, gone: make(chan struct{})}
+	given := false
 	defer func() {
-		for _, fd := range open {
+		if given {
+			return
+		}
+		for _, fd := range append(b.open, b.master) {
 			syscall.Close(fd)
 		}
 	}()
@@ -180,7 +227,7 @@ func (r *reaper) start(f *wire.Frame) {
 		r.refuse(wire.Refused{Op: "working directory", Path: s.Dir, Errno: errnoOf(err)})
 		return
 	}
-	open = append(open, dir)
+	b.open = append(b.open, dir)
 	if s.Flags&wire.StartDirFile != 0 && !sameFile(dir, take()) {
 		r.refuse(wire.Refused{Op: "moved", Path: s.Dir, Errno: uint32(syscall.ESTALE)})
 		return
@@ -190,15 +237,14 @@ func (r *reaper) start(f *wire.Frame) {
 		Dir: "/proc/self/fd/" + strconv.Itoa(dir), Env: s.Env, Files: make([]uintptr, 3),
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	master := -1
 	if s.Flags&wire.StartTTY != 0 {
 		m, peer, err := openTerminal(s.Cols, s.Rows)
 		if err != nil {
 			r.refuse(wire.Refused{Op: "terminal", Errno: errnoOf(err)})
 			return
 		}
-		master = m
-		open = append(open, m, peer)
+		b.master = m
+		b.open = append(b.open, peer)
 		attr.Files[0], attr.Files[1], attr.Files[2] = uintptr(peer), uintptr(peer), uintptr(peer)
 		attr.Sys.Setctty = true
 	} else {
@@ -210,7 +256,7 @@ func (r *reaper) start(f *wire.Frame) {
 				r.refuse(wire.Refused{Op: "standard input", Path: "/dev/null", Errno: errnoOf(err)})
 				return
 			}
-			open = append(open, null)
+			b.open = append(b.open, null)
 			attr.Files[0] = uintptr(null)
 		}
 		attr.Files[1] = uintptr(take())
@@ -229,31 +275,21 @@ func (r *reaper) start(f *wire.Frame) {
 	if r.group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, r.group.fd
 	}
-	fix := processLimit(r.limit)
-	done := make(chan born)
-	r.births <- birth{&s, attr, done}
-	b := <-done
-	fix(b.pid)
-	if b.err != nil {
-		r.refuse(wire.Refused{Op: "program", Path: s.Path, Errno: errnoOf(b.err)})
+	b.attr = attr
+	b.open, f.Files = append(b.open, f.Files...), nil
+	given = true
+	r.mu.Lock()
+	r.gone = b.gone
+	r.mu.Unlock()
+	if r.limit == 0 {
+		r.births <- b
 		return
 	}
-	files := []int{b.pidfd}
-	if b.pidfd >= 0 {
-		open = append(open, b.pidfd)
-	} else {
-		files = nil
-	}
-	if master >= 0 {
-		files = append(files, master)
-	}
-	gone := make(chan struct{})
-	r.mu.Lock()
-	r.gone = gone
-	r.mu.Unlock()
-	m := wire.Started{Pid: uint32(b.pid)}
-	r.send(wire.TypeStarted, m.Encode(), files...)
-	go r.reap(b.pid, gone)
+	b.pid, b.fixed = make(chan int), make(chan struct{})
+	fix := processLimit(r.limit)
+	r.births <- b
+	fix(<-b.pid)
+	close(b.fixed)
 }
 
 // running returns what is closed when the tree has ended; nil if none runs.
@@ -263,26 +299,27 @@ func (r *reaper) running() chan struct{} {
 	return r.gone
 }
 
-// reap waits for everybody, until nobody is left.
+// reap waits for everybody, until nobody is left. A leader that was alone ends
+// with one message.
 func (r *reaper) reap(leader int, gone chan struct{}) {
+	var exited []wire.Frame
+	flags := 0
 	for {
 		var ws syscall.WaitStatus
 		var ru syscall.Rusage
-		pid, err := syscall.Wait4(-1, &ws, 0, &ru)
+		pid, err := syscall.Wait4(-1, &ws, flags, &ru)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil: // ECHILD
-			r.pass.Lock()
-			r.mu.Lock()
-			r.gone = nil
-			r.mu.Unlock()
-			close(gone)
-			r.pass.Unlock()
-			r.send(wire.TypeGone, nil)
+			r.over(gone)
+			r.conn.Send(append(exited, wire.Frame{Type: wire.TypeGone})...)
 			return
 		case pid == leader:
 			m := wire.Exited{Status: uint32(ws), User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano())}
-			r.send(wire.TypeExited, m.Encode())
+			exited, flags = []wire.Frame{{Type: wire.TypeExited, Body: m.Encode()}}, syscall.WNOHANG
+		case pid == 0:
+			r.conn.Send(exited...)
+			exited, flags = nil, 0
 		}
 	}
 }

@@ -104,17 +104,20 @@ func Pair() (int, int, error) {
 // Close ends the connection; a blocked Receive returns.
 func (c *Conn) Close() error { return c.f.Close() }
 
-// Send writes one frame. The descriptors in it stay the caller's.
-func (c *Conn) Send(f Frame) error {
-	if len(f.Body) > MaxBody || len(f.Files) > MaxFiles {
-		return ErrFrame
-	}
-	var h [headerLen]byte
-	putHeader(&h, &f)
-	buf := append(h[:], f.Body...)
-	var oob []byte
-	if len(f.Files) > 0 {
-		oob = syscall.UnixRights(f.Files...)
+// Send writes frames at once. Only the first of them may hold descriptors, which
+// stay the caller's.
+func (c *Conn) Send(frames ...Frame) error {
+	var buf, oob []byte
+	for i, f := range frames {
+		if len(f.Body) > MaxBody || len(f.Files) > MaxFiles || i > 0 && len(f.Files) > 0 {
+			return ErrFrame
+		}
+		var h [headerLen]byte
+		putHeader(&h, &f)
+		buf = append(append(buf, h[:]...), f.Body...)
+		if len(f.Files) > 0 {
+			oob = syscall.UnixRights(f.Files...)
+		}
 	}
 	c.send.Lock()
 	defer c.send.Unlock()

@@ -215,6 +215,31 @@ func TestReceiveRefuses(t *testing.T) {
 	if err := conn.Send(Frame{Files: make([]int, MaxFiles+1)}); err != ErrFrame {
 		t.Errorf("Send of too many = %v", err)
 	}
+	if err := conn.Send(Frame{}, Frame{Files: []int{fd}}); err != ErrFrame {
+		t.Errorf("Send of descriptors in a second frame = %v", err)
+	}
+}
+
+// TestSendSeveral: frames that go out together come one by one.
+func TestSendSeveral(t *testing.T) {
+	conn, fd := pair(t)
+	defer conn.Close()
+	other, err := NewConn(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	sent := []Frame{{Type: TypeExited, Body: []byte("one"), Files: []int{0}}, {Type: TypeGone}, {Type: TypeExited, Body: []byte("three")}}
+	if err := conn.Send(sent...); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range sent {
+		got, err := other.Receive()
+		if err != nil || got.Type != want.Type || string(got.Body) != string(want.Body) || len(got.Files) != len(want.Files) {
+			t.Errorf("frame %d: Receive() = %+v, %v; want %+v", i, got, err, want)
+		}
+		got.CloseFiles()
+	}
 }
 
 func files(t *testing.T) int {
