@@ -56,6 +56,14 @@ func TestGrantHolds(t *testing.T) {
 		{"ReadAt", func(c *Call) error { _, err := c.ReadAt(ctx, "secret/key", make([]byte, 9), 0); return err }},
 		{"ReadAt of another kind", func(c *Call) error { _, err := c.ReadAt(ctx, "src/notes.txt", make([]byte, 9), 0); return err }},
 		{"ReadAt by a way round", func(c *Call) error { _, err := c.ReadAt(ctx, "src/../secret/key", make([]byte, 9), 0); return err }},
+		{"ReadText", func(c *Call) error { _, err := c.ReadText(ctx, "secret/key", ""); return err }},
+		{"ReadText in an encoding", func(c *Call) error { _, err := c.ReadText(ctx, "src/notes.txt", "latin1"); return err }},
+		{"WriteText", func(c *Call) error { _, err := c.WriteText(ctx, "secret/new", "x", "", false); return err }},
+		{"WriteText below the granted folder", func(c *Call) error { _, err := c.WriteText(ctx, "src/deep/b.go", "x", "utf-16", true); return err }},
+		{"EditText", func(c *Call) error {
+			_, err := c.EditText(ctx, "src/deep/b.go", []workspace.Edit{{Old: "needle", New: "x"}}, "latin1")
+			return err
+		}},
 		{"Write", func(c *Call) error { _, err := c.Write(ctx, "secret/new", []byte("x"), false); return err }},
 		{"Write below the granted folder", func(c *Call) error { _, err := c.Write(ctx, "src/deep/b.go", []byte("x"), true); return err }},
 		{"Edit", func(c *Call) error {

@@ -132,7 +132,7 @@ func (o *Overlay) EditText(ctx context.Context, path string, edits []Edit, encod
 		ch.CRLF = slices.ContainsFunc(done.spans, func(s span) bool { return s.crlf })
 		return nil
 	})
-	return ch, err
+	return ch, o.lookAlike(ctx, path, err)
 }
 
 // readLimited reads a whole file that is to be edited.

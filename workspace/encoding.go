@@ -27,7 +27,7 @@ func (o *Overlay) ReadText(ctx context.Context, path, encoding string, limit int
 	}
 	data, _, err := o.readAll(ctx, path, limit)
 	if err != nil {
-		return Text{}, err
+		return Text{}, o.lookAlike(ctx, path, err)
 	}
 	t := Text{Size: int64(len(data)), Exact: true}
 	if t.Encoding, err = encodingOf(data, encoding); err != nil {

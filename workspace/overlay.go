@@ -192,7 +192,7 @@ func (o *Overlay) Stat(ctx context.Context, path string) (Info, error) {
 		}
 	}
 	if err == nil && !pl.exists() {
-		err = pathError(path, fs.ErrNotExist)
+		err = o.lookAlike(ctx, path, pathError(path, fs.ErrNotExist))
 	}
 	if err != nil {
 		return Info{}, err
@@ -233,7 +233,7 @@ func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) 
 		o.forget()
 		f, data, _, err := o.open(ctx, path, VerbRead)
 		if err != nil {
-			return 0, pathError(path, err)
+			return 0, o.lookAlike(ctx, path, pathError(path, err))
 		}
 		o.last.file, o.last.open, o.last.data = f, data == nil, data
 		o.last.asked = path
