@@ -276,15 +276,8 @@ func (r *Runtime) closeTerminals() error {
 // for models: nothing that does may pass for a person.
 func (r *Runtime) Leaders() []terminal.Leader {
 	var l []terminal.Leader
-	for _, s := range r.spaces {
-		if c := s.commands; c != nil {
-			c.mu.Lock()
-			m := c.manager
-			c.mu.Unlock()
-			if m != nil {
-				l = append(l, m.Leaders()...)
-			}
-		}
+	for _, m := range r.managers() {
+		l = append(l, m.Leaders()...)
 	}
 	return l
 }
@@ -324,6 +317,30 @@ func (r *Runtime) Sandboxes(ctx context.Context) []Health {
 		}
 	}
 	return nil
+}
+
+// Joinable lists what [Runtime.Join] takes, the oldest of each workspace first.
+func (r *Runtime) Joinable() []terminal.Joinable {
+	var l []terminal.Joinable
+	for _, m := range r.managers() {
+		l = append(l, m.Joinable()...)
+	}
+	return l
+}
+
+// managers are the terminals that were opened.
+func (r *Runtime) managers() []*terminal.Manager {
+	var l []*terminal.Manager
+	for _, s := range r.spaces {
+		if c := s.commands; c != nil {
+			c.mu.Lock()
+			if c.manager != nil {
+				l = append(l, c.manager)
+			}
+			c.mu.Unlock()
+		}
+	}
+	return l
 }
 
 // Join lets a person take part in a session, see [terminal.Manager.Join]. Whoever

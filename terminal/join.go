@@ -12,6 +12,29 @@ import (
 // and type is raw.
 type Joined struct{ u *unit }
 
+// Joinable is a session, or a process with a terminal, that a person can join.
+type Joinable struct {
+	ID         string
+	Workspace  string // its real path
+	Profile    string
+	Foreground string // the program that has the terminal; "" if nobody can tell
+	Since      time.Time
+}
+
+// Joinable lists what can be joined, the oldest first.
+func (m *Manager) Joinable() []Joinable {
+	m.mu.Lock()
+	units := m.live()
+	m.mu.Unlock()
+	var l []Joinable
+	for _, u := range units {
+		if u.tty {
+			l = append(l, Joinable{u.id, m.o.Root, u.profile, u.look().front.Name, u.started})
+		}
+	}
+	return l
+}
+
 // Join gives output to out: the end of what was written so far, as far as a
 // screen needs it, and then everything as it comes, until Leave. Output waits for
 // out, so it must not block for long; it must not keep the slice. Secrets are

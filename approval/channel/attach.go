@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wasmtools/wasmtools/approval/show"
 )
 
 // Joined is a session that a person takes part in.
@@ -16,6 +18,36 @@ type Joined interface {
 	Resize(ctx context.Context, cols, rows int) error
 	Done() <-chan struct{} // closed at the session's end
 	Leave()
+}
+
+// Session is what a person can take part in, as a list has it.
+type Session struct {
+	ID         string    `json:"id"`
+	Workspace  string    `json:"workspace"` // its real path
+	Profile    string    `json:"profile"`
+	Foreground string    `json:"foreground,omitempty"` // the program that has the terminal
+	Since      time.Time `json:"since"`
+}
+
+// joinable is what can be joined, as far as it fits into a reply.
+func (s *Server) joinable() []Session {
+	if s.o.Joinable == nil {
+		return nil
+	}
+	l := s.o.Joinable()
+	return l[:min(len(l), maxListed)]
+}
+
+// Joinable lists what [Client.Attach] takes, the oldest first; at most 256.
+func (c *Client) Joinable() ([]Session, error) {
+	r, err := c.ask(message{Op: opJoin})
+	for i := range r.Joinable {
+		s := &r.Joinable[i]
+		for _, p := range []*string{&s.ID, &s.Workspace, &s.Profile, &s.Foreground} {
+			*p = show.Clean(*p)
+		}
+	}
+	return r.Joinable, err
 }
 
 // maxBehind is how much output a visitor may be behind. A session waits for

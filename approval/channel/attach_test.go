@@ -168,6 +168,42 @@ func (a *Attached) sees(t *testing.T, text string) (anew bool) {
 	return anew
 }
 
+// TestJoinable: a list comes cleaned of what a terminal would obey, and bounded.
+func TestJoinable(t *testing.T) {
+	here, there := net.Pipe()
+	s := bare()
+	s.o.Joinable = func() []Session {
+		l := make([]Session, 2*maxListed)
+		l[0] = Session{ID: "s-1", Workspace: "/w\x1b[2J", Profile: "none", Foreground: "vi\nm\u202e", Since: time.Unix(1, 0).UTC()}
+		return l
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.visitor(there).serve()
+	}()
+	defer func() {
+		here.Close()
+		<-served
+	}()
+	c, err := newClient(here, time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.Joinable()
+	if err != nil || len(l) != maxListed {
+		t.Fatalf("Joinable() = %d sessions, %v; want %d", len(l), err, maxListed)
+	}
+	if got := l[0]; got.ID != "s-1" || got.Profile != "none" || !got.Since.Equal(time.Unix(1, 0)) ||
+		strings.ContainsAny(got.Workspace+got.Foreground, "\x1b\n\u202e") || !strings.HasPrefix(got.Workspace, "/w") || !strings.HasPrefix(got.Foreground, "vi") {
+		t.Errorf("Joinable()[0] = %+v", got)
+	}
+	s.o.Joinable = nil
+	if l, err := c.Joinable(); err != nil || len(l) != 0 {
+		t.Errorf("of a runtime without a terminal: %v, %v", l, err)
+	}
+}
+
 // TestAttachTwo: all who are there see the same, and who only looks types
 // nothing and is sent away for trying.
 func TestAttachTwo(t *testing.T) {

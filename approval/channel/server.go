@@ -25,6 +25,8 @@ type Options struct {
 	// Join lets a person at a terminal take part in a session; nil: there are none.
 	// out is given what the session shows and must not keep the slice.
 	Join func(session string, out func(p []byte)) (Joined, error)
+	// Joinable lists what Join takes; nil: there is nothing.
+	Joinable func() []Session
 }
 
 // Server is one runtime's end of the channel, and an approver: what it is

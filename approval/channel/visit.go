@@ -75,6 +75,8 @@ func (v *visit) handle(line []byte) error {
 		return v.send(reply{OK: true})
 	case opWatch:
 		return v.watch()
+	case opJoin:
+		return v.send(reply{OK: true, Joinable: v.server.joinable()})
 	case opAttach:
 		return v.attach(m)
 	}

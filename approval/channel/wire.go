@@ -29,7 +29,7 @@ const (
 	maxShown   = 64 << 20  // bytes of one request as JSON; the desk holds less
 	MaxReason  = 2 << 10   // bytes of the reason for a no, which goes to the model
 	maxRule    = 16 << 10  // bytes of a rule that is saved
-	maxListed  = 256       // tickets in one list; a desk holds no more
+	maxListed  = 256       // tickets in one list, of which a desk holds no more; sessions in another
 )
 
 // About says what a runtime is.
@@ -56,6 +56,7 @@ const (
 	opShow   = "show"
 	opAnswer = "answer"
 	opWatch  = "watch"
+	opJoin   = "joinable"
 	opAttach = "attach"
 	opType   = "type"   // after attach
 	opResize = "resize" // after attach
@@ -99,12 +100,13 @@ func (s *wireSave) rule() *approval.Rule {
 }
 
 type reply struct {
-	OK      bool      `json:"ok"`
-	Error   *failure  `json:"error,omitempty"`
-	Waiting []Waiting `json:"waiting,omitempty"`
-	Part    []byte    `json:"part,omitempty"`
-	More    bool      `json:"more,omitempty"`
-	Anew    bool      `json:"anew,omitempty"` // of attach: something before this part was missed
+	OK       bool      `json:"ok"`
+	Error    *failure  `json:"error,omitempty"`
+	Waiting  []Waiting `json:"waiting,omitempty"`
+	Joinable []Session `json:"joinable,omitempty"`
+	Part     []byte    `json:"part,omitempty"`
+	More     bool      `json:"more,omitempty"`
+	Anew     bool      `json:"anew,omitempty"` // of attach: something before this part was missed
 }
 
 // failure is a refusal, with a code that the client's Go error is made from.

@@ -107,7 +107,7 @@ func TestParseMessage(t *testing.T) {
 
 // bare is a server without a socket.
 func bare() *Server {
-	s := &Server{o: Options{Sessions: NoSessions{}, Join: newRoom().join}, waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
+	s := &Server{o: Options{Sessions: NoSessions{}, Join: newRoom().join, Joinable: func() []Session { return []Session{{ID: "s"}} }}, waiting: map[string]*pending{}, visits: map[*visit]struct{}{}}
 	r := sample()
 	r.Expires = time.Time{} // never
 	s.Offer(r, func(approval.Decision) error { return nil })

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,19 +27,25 @@ const detachKey = 0x1d
 func newAttach() *cobra.Command {
 	var readOnly bool
 	c := &cobra.Command{
-		Use:   "attach [flags] SESSION",
+		Use:   "attach [flags] [SESSION]",
 		Short: "Take part in a session that a model opened (for a person, at a terminal)",
 		Long: `Take part in a session of terminal_session that a model opened: see its terminal,
 and type into it, a password for instance. What you type runs without a question,
 is counted in the record as yours, and shown to the model as far as the programs
 show it. Ctrl-] leaves; the session goes on.
 
+Without a session it lists those that can be joined: name, since when, profile,
+the program in the foreground, and workspace.
+
 What the session's programs print draws on your terminal and does nothing else:
 titles, links, the clipboard, the mouse and questions to the terminal are left out.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := humanHere(c.Context()); err != nil {
 				return tool.Errorf(tool.Denied, "%v", err).WithNext("run this in a terminal of your own")
+			}
+			if len(a) == 0 {
+				return listSessions(c)
 			}
 			in, isFile := c.InOrStdin().(*os.File)
 			if !isFile || !term.IsTerminal(int(in.Fd())) {
@@ -53,6 +61,36 @@ titles, links, the clipboard, the mouse and questions to the terminal are left o
 	}
 	c.Flags().BoolVar(&readOnly, "read-only", false, "only look")
 	return c
+}
+
+// listSessions prints what can be joined, of all runtimes.
+func listSessions(c *cobra.Command) error {
+	clients, problems, err := channel.Find(c.Context(), channel.Folder(userDirs().run))
+	if err != nil {
+		return err
+	}
+	var all []channel.Session
+	for _, x := range clients {
+		l, err := x.Joinable()
+		if err != nil {
+			problems = append(problems, channel.Problem{Runtime: channel.Process{PID: x.About().PID, Start: x.About().Start}, Err: err})
+		}
+		all = append(all, l...)
+		_ = x.Close()
+	}
+	for _, p := range problems {
+		notice(c)(fmt.Sprintf("a runtime could not be asked: %v", p))
+	}
+	if len(all) == 0 {
+		notice(c)("no session can be joined: ask for one that a model opens with op open of terminal_session, or for an exec with tty, while its server runs")
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b channel.Session) int { return a.Since.Compare(b.Since) })
+	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, s := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(s.ID), s.Since.UTC().Format(time.RFC3339), cell(s.Profile), cell(s.Foreground), cell(s.Workspace))
+	}
+	return t.Flush()
 }
 
 // findSession joins a session, whichever runtime has it.

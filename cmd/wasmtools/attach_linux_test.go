@@ -115,6 +115,46 @@ func TestAttachLeavesTheTerminal(t *testing.T) {
 	}
 }
 
+// TestAttachList: without a session a person is shown those that can be joined,
+// and what to do where there are none. What has no terminal, or has ended, is not
+// among them.
+func TestAttachList(t *testing.T) {
+	ptytest.NeedSandbox(t)
+	home, ws := home(t), t.TempDir()
+	list := func() string {
+		t.Helper()
+		at := ptytest.Start(t, command(t, home, ws, "attach"))
+		code := at.Wait()
+		if code != 0 {
+			t.Errorf("attach exits with %d", code)
+		}
+		return at.Rest()
+	}
+	if out := list(); !strings.Contains(out, "no session can be joined: ask for one") {
+		t.Errorf("where nothing runs it prints %q", out)
+	}
+	d := sit(t, home, ws, "--approve", "all")
+	first, second := d.shell(), d.shell()
+	d.free("run", "session", second, "command", "sleep 1000", "yield_ms", 50)
+	third := d.free("exec", "command", "sleep 2000", "tty", true, "yield_ms", 50).Process
+	pipes := d.free("exec", "command", "sleep 3000", "yield_ms", 50).Process
+	real, err := filepath.EvalSymlinks(ws)
+	if err != nil || third == "" || pipes == "" {
+		t.Fatalf("%q, %q, %v", third, pipes, err)
+	}
+	row := func(id, program string) string {
+		return regexp.QuoteMeta(id) + ` +20\d\d-\S+Z +workspace-write +` + program + ` +` + regexp.QuoteMeta(real) + `\r?\n`
+	}
+	out := list()
+	if !regexp.MustCompile("^"+row(first, "bash")+row(second, "sleep")+row(third, `(sleep|bash)`)+"$").MatchString(out) || strings.Contains(out, pipes) {
+		t.Errorf("it lists %q", out)
+	}
+	d.free("close", "session", first)
+	if out := list(); strings.Contains(out, first) || !strings.Contains(out, second) {
+		t.Errorf("after an end it lists %q", out)
+	}
+}
+
 // TestGuarded: a fault of ours ends the visit and not the program.
 func TestGuarded(t *testing.T) {
 	if err := guarded(func() error { panic("fault") }); err == nil || !strings.Contains(err.Error(), "fault") {

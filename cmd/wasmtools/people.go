@@ -57,6 +57,19 @@ func (s *started) join(session string, out func([]byte)) (channel.Joined, error)
 	return j, nil
 }
 
+// joinable lists what join takes.
+func (s *started) joinable() []channel.Session {
+	rt := s.rt.Load()
+	if rt == nil {
+		return nil
+	}
+	var l []channel.Session
+	for _, j := range rt.Joinable() {
+		l = append(l, channel.Session(j))
+	}
+	return l
+}
+
 // SIDs implements [channel.Sessions]: every leader begins a session of its own.
 func (s *started) SIDs() []int {
 	var l []int
@@ -91,6 +104,7 @@ func meet(c *cobra.Command, program, workspace string, ask bool, headless policy
 		Attended: p.waits(program, headless),
 		Sessions: &p.started,
 		Join:     p.started.join,
+		Joinable: p.started.joinable,
 	})
 	switch {
 	case err == nil:
