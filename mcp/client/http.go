@@ -56,7 +56,8 @@ func dialWeb(s Server, o Options) (link, error) {
 	l.client = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 64 << 10, TLSHandshakeTimeout: 10 * time.Second,
-			ResponseHeaderTimeout: s.Timeout, MaxConnsPerHost: 64, IdleConnTimeout: time.Minute,
+			// Calls have their own, shorter, time: this ends only what nobody waits for.
+			ResponseHeaderTimeout: max(s.Timeout, connectTime) + connectTime, MaxConnsPerHost: 64, IdleConnTimeout: time.Minute,
 		},
 		// The headers hold secrets, which are for the host that was configured.
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
