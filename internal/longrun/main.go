@@ -69,7 +69,7 @@ var repetitions = []job{
 	{Name: "200 processes killed while they record", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestKillStorm ./evidence"},
 	{Name: "2,000 process trees leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestNothingIsLeft ./internal/proctree"},
 	{Name: "2,000 processes and 200 sessions of the terminal leave nothing", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 90m -v -run TestNothingIsLeft|TestKilledServer ./terminal"},
-	{Name: "everything about terminals, 10 times on a busy machine", Env: "WASMTOOLS_BUSY=8", Command: "go test -count=10 -timeout 60m ./terminal"},
+	{Name: "everything about terminals, 5 times on a busy machine", Env: "WASMTOOLS_BUSY=8", Command: "go test -count=5 -timeout 60m ./terminal"},
 	{Name: "bug reports about terminals, 10 times under the race detector", Command: "go test -race -count=10 -timeout 60m -run TestCases ./terminal"},
 }
 
