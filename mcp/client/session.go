@@ -198,9 +198,11 @@ func (s *session) ask(ctx context.Context, method string, params map[string]any,
 	}
 	if err := s.link.send(ctx, line); err != nil {
 		forget()
-		if ctx.Err() == nil {
-			s.fail(err)
+		if ctx.Err() != nil {
+			s.withdraw(id) // it may have been sent
+			return nil, ctx.Err()
 		}
+		s.fail(err)
 		return nil, err
 	}
 	select {
