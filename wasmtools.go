@@ -18,6 +18,7 @@ import (
 	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/catalog/rank"
+	"github.com/wasmtools/wasmtools/catalog/todo"
 	"github.com/wasmtools/wasmtools/evidence"
 	"github.com/wasmtools/wasmtools/hostfuncs"
 	"github.com/wasmtools/wasmtools/hostfuncs/httpfetch"
@@ -281,6 +282,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		o.Env = os.LookupEnv
 	}
 	shows := &media{engine: r.engine}
+	list := todo.New()
 	for _, w := range o.Workspaces {
 		s := &space{name: w.Name, policy: w.Policy, lists: w.Lists, evidence: w.Evidence}
 		if s.policy == nil {
@@ -338,6 +340,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			s.commands = o.commands(s, r.host)
 			sources = append(sources, s.commands.source())
 		}
+		sources = append(sources, catalog.Static("todo", list))
 		sources = append(sources, o.Sources...)
 		if w.Tools != nil {
 			for i := range sources {

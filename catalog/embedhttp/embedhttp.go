@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,8 +38,9 @@ const maxAnswer = 16 << 20
 // is an error.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("embedhttp: %q is no address", o.URL)
+	local := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !local) {
+		return nil, errors.New("embedhttp: the address is https, or http to this machine, and holds no key")
 	}
 	if o.Model == "" {
 		return nil, errors.New("embedhttp: no model is named")

@@ -34,6 +34,8 @@ func meanings(t *testing.T) (*httptest.Server, *atomic.Value) {
 		switch face.Load() {
 		case "status":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "no key":
+			w.WriteHeader(http.StatusUnauthorized)
 		case "garbage":
 			fmt.Fprint(w, "<html>")
 		case "few":
@@ -109,7 +111,7 @@ func TestHybrid(t *testing.T) {
 			t.Fatal("vectors do not come to be used")
 		}
 	}
-	for _, bad := range []string{"status", "garbage", "few", "twice", "zero", "other length", "huge", "slow", "elsewhere"} {
+	for _, bad := range []string{"status", "no key", "garbage", "few", "twice", "zero", "huge", "slow", "elsewhere", "other length"} {
 		face.Store(bad)
 		for len(told) > 0 {
 			<-told
@@ -140,7 +142,7 @@ func TestHybrid(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for _, o := range []embedhttp.Options{{}, {URL: "x", Model: "m"}, {URL: "ftp://x/", Model: "m"}, {URL: "http://x/"}} {
+	for _, o := range []embedhttp.Options{{}, {URL: "x", Model: "m"}, {URL: "ftp://x/", Model: "m"}, {URL: "http://127.0.0.1/"}, {URL: "http://example.com/v1", Model: "m"}, {URL: "https://me:key@example.com/v1", Model: "m"}} {
 		if _, err := embedhttp.New(o); err == nil {
 			t.Errorf("accepted: %+v", o)
 		}

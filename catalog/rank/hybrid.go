@@ -42,8 +42,8 @@ type key [sha256.Size]byte
 // Bounds on what is asked for and remembered.
 const (
 	embedBatch   = 64
-	embedText    = 2000   // bytes of one tool
-	embedKnown   = 50_000 // vectors
+	embedText    = 2000     // bytes of one tool
+	embedKnown   = 16 << 20 // numbers of all vectors: 64 MiB
 	embedAtOnce  = 60 * time.Second
 	embedLongest = 8192 // numbers of a vector
 )
@@ -55,6 +55,7 @@ type hybrid struct {
 
 	mu     sync.Mutex
 	known  map[key][]float32
+	held   int       // numbers in known
 	resume time.Time // before that, the embedder rests
 }
 
@@ -103,6 +104,14 @@ func (h *hybrid) failed(err error) {
 	h.resume = time.Now().Add(h.o.Rest)
 	h.mu.Unlock()
 	h.o.Notice(fmt.Sprintf("tools are ranked by words alone for %s: the embedder: %v", h.o.Rest, err))
+}
+
+// forget gives up all vectors, since new ones are not comparable to them.
+func (h *hybrid) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.known)
+	h.held = 0
 }
 
 // embed asks for vectors and checks them.
@@ -190,8 +199,9 @@ func (x *hybridIndex) fill() error {
 		h.mu.Lock()
 		for n, i := range batch {
 			got[x.keys[i]] = v[n]
-			if len(h.known) < embedKnown {
+			if h.held+len(v[n]) <= embedKnown {
 				h.known[x.keys[i]] = v[n]
+				h.held += len(v[n])
 			}
 		}
 		h.mu.Unlock()
@@ -205,7 +215,8 @@ func (x *hybridIndex) fill() error {
 	}
 	h.mu.Unlock()
 	for _, v := range all {
-		if len(v) != len(all[0]) {
+		if len(v) != len(all[0]) { // another model answers now
+			h.forget()
 			return errors.New("its vectors are of different lengths")
 		}
 	}
@@ -237,6 +248,10 @@ func (x *hybridIndex) Rank(q catalog.Query, among []int, n int) ([]catalog.Hit, 
 		v, err := x.h.embed(ctx, []string{strings.ToValidUTF8(q.Request[:min(len(q.Request), embedText)], "")})
 		if err == nil && len(v[0]) != len(vectors[0]) {
 			err = errors.New("its vectors are of different lengths")
+			x.h.forget()
+			x.mu.Lock()
+			x.vectors = nil
+			x.mu.Unlock()
 		}
 		if err != nil {
 			x.h.failed(err)

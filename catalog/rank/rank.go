@@ -4,8 +4,8 @@
 // A score is the sum of two parts, each divided by its best in this query. The
 // first is BM25 over fields (Robertson and Zaragoza, "The Probabilistic Relevance
 // Framework", 2009): the name, split into words, the descriptions of the tool, of
-// its parameters and of its server. The second is the cosine of character 3- to
-// 5-grams of name and description, which finds other forms of a word. Tools of the
+// its parameters and of its server. The second is the cosine of character 3- and
+// 4-grams of name and description, which finds other forms of a word. Tools of the
 // server that has the best tool are raised, because a task often takes several of
 // them. The weights are round numbers that reference measurements left open; none
 // was fitted to requests.

@@ -188,3 +188,19 @@ func TestHostileDocuments(t *testing.T) {
 		t.Errorf("a description that says a word a million times wins")
 	}
 }
+
+func FuzzVectors(f *testing.F) {
+	f.Add("3 2\ncar 1 0\n", "car")
+	f.Add("a 1e308 1e308\nb 0 1\n", "b")
+	f.Add("\xff 1 2\n", "\xff")
+	f.Fuzz(func(t *testing.T, table, word string) {
+		v, err := rank.ReadVectors(strings.NewReader(table), 100)
+		if err != nil {
+			return
+		}
+		hits, err := index(t, rank.Options{Vectors: v}, catalog.Document{Name: word}, catalog.Document{Name: "other"}).Rank(catalog.Query{Request: word}, nil, 2)
+		if err != nil || len(hits) != 2 || math.IsNaN(hits[0].Score) {
+			t.Fatal(hits, err)
+		}
+	})
+}

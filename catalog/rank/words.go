@@ -126,7 +126,7 @@ var fillers = func() map[string]bool {
 	return m
 }()
 
-// grams gives the runs of three to five characters of a text, of each word with
+// grams gives the runs of three and four characters of a text, of each word with
 // its borders. A gram is valid until the next one.
 func grams(text string, add func(gram []byte)) {
 	if len(text) > maxText {
@@ -141,7 +141,7 @@ func grams(text string, add func(gram []byte)) {
 		if n := len(at); n > 1 && n <= maxWord {
 			put(' ')
 			at = append(at, len(word))
-			for size := 3; size <= 5; size++ {
+			for size := 3; size <= 4; size++ {
 				for i := 0; i+size < len(at); i++ {
 					add(word[at[i]:at[i+size]])
 				}
