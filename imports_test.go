@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"runtime", "terminal"},
 	{"budget", "catalog", "approval", "approval/shell", "evidence"},
 	{"catalog/rank", "catalog/embedhttp", "catalog/todo", "approval/policy", "approval/show", "evidence/index"},
-	{"approval/terminal", "approval/channel", "config"},
+	{"approval/terminal", "approval/channel", "config", "host"},
 	{""}, // the library's front door
 	{"mcp/server", "mcp/client", "selftest"},
 	{"cmd/...", "bench/..."},
