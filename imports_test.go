@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"runtime/extism", "runtime/wasicmd"},
 	{"runtime", "terminal"},
 	{"budget", "catalog", "approval", "approval/shell", "evidence"},
-	{"catalog/rank", "catalog/embedhttp", "catalog/todo", "approval/policy", "approval/show", "evidence/index"},
+	{"catalog/rank", "catalog/embedhttp", "catalog/todo", "skill", "approval/policy", "approval/show", "evidence/index"},
 	{"approval/terminal", "approval/channel", "config", "host"},
 	{""}, // the library's front door
 	{"mcp/server", "mcp/client", "selftest"},

@@ -26,6 +26,7 @@ import (
 	"github.com/wasmtools/wasmtools/internal/proctree"
 	"github.com/wasmtools/wasmtools/manifest"
 	"github.com/wasmtools/wasmtools/runtime"
+	"github.com/wasmtools/wasmtools/skill"
 	"github.com/wasmtools/wasmtools/tool"
 	toolswasm "github.com/wasmtools/wasmtools/tools-wasm"
 	"github.com/wasmtools/wasmtools/tools-wasm/alias"
@@ -41,6 +42,10 @@ type Options struct {
 	// Sources add tools to the built-in ones, after them in every list. Those that
 	// are an [io.Closer] are closed with the runtime, also if Open fails.
 	Sources []catalog.Source
+
+	// Skills are folders of instructions that a person has named; nil means none.
+	// They are closed with the runtime.
+	Skills *skill.Set
 
 	// Ranker orders tools by a turn's request, where more are left than fit in a
 	// list. Nil means package rank's own, which needs nothing.
@@ -190,6 +195,7 @@ type (
 // Runtime holds workspaces, modules and sources. It is safe for concurrent use.
 type Runtime struct {
 	session string
+	skills  *skill.Set
 	desk    *approval.Desk
 	engine  *runtime.Engine
 	core    runtime.Module
@@ -231,6 +237,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		session: newID(),
 		desk:    approval.NewDesk(o.Approvers, o.ApprovalTTL),
 		sources: o.Sources,
+		skills:  o.Skills,
 		lists:   catalog.Options{Deferral: o.Deferral, Pins: o.Pins},
 		rules:   o.Rules,
 		gates:   o.Budget,
@@ -321,7 +328,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 				t = mediaReader{t, shows, s.files}
 			}
 			if slices.Contains(readers, t.Definition().Name) {
-				builtin[i] = archiveReader{t, s.archive}
+				builtin[i] = archiveReader{skillReader{t, r.core, o.Skills}, s.archive}
 			}
 		}
 		core := make([]catalog.Entry, len(builtin))
@@ -340,7 +347,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			s.commands = o.commands(s, r.host)
 			sources = append(sources, s.commands.source())
 		}
-		sources = append(sources, catalog.Static("todo", list))
+		sources = append(sources, catalog.Static("todo", list), o.Skills.Source())
 		sources = append(sources, o.Sources...)
 		if w.Tools != nil {
 			for i := range sources {
@@ -430,7 +437,7 @@ func (r *Runtime) Close() error {
 		r.unwatch()
 	}
 	r.desk.Close()
-	errs = append(errs, r.closeTerminals(), r.closeSources())
+	errs = append(errs, r.closeTerminals(), r.closeSources(), r.skills.Close())
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/wasmtools/wasmtools/catalog/rank"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/evidence"
+	"github.com/wasmtools/wasmtools/skill"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -39,6 +40,7 @@ type runtimeFlags struct {
 	servers  func(name string) bool
 	patience time.Duration
 	ups      []*upstream // once opened
+	skills   *skill.Set
 
 	rules  string         // a file in place of the user's configuration; "" is none
 	source *config.Source // the settings, once opened
@@ -97,6 +99,10 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 	if f.record, err = openRecord(d, realPath(dir)); err != nil {
 		return nil, err
 	}
+	f.skills = skill.Load(skillFolders(set.Skills)...)
+	for _, x := range f.skills.Faults {
+		notice(c)("a skill is left out: " + x.String())
+	}
 	f.ups = upstreams(c, set.MCP.Servers, realPath(dir), f.servers)
 	sources := make([]catalog.Source, len(f.ups))
 	for i, u := range f.ups {
@@ -125,6 +131,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		StateDir:    d.state,
 		CacheDir:    d.cache,
 		Notice:      notice(c),
+		Skills:      f.skills,
 		Deferral:    deferral(set.ToolSearch, notice(c)),
 		Pins:        set.ToolSearch.Pins,
 		Ranker:      ranker(c, set.ToolSearch, d.state),
@@ -194,6 +201,20 @@ func ranker(c *cobra.Command, set config.ToolSearch, state string) catalog.Ranke
 		return words
 	}
 	return rank.Hybrid(words, client, rank.HybridOptions{Notice: notice(c)})
+}
+
+// skillFolders are the folders of the configuration, of which ~/ begins those below
+// the home folder.
+func skillFolders(written []string) []string {
+	home, _ := os.UserHomeDir()
+	var out []string
+	for _, p := range written {
+		if rest, ok := strings.CutPrefix(p, "~/"); ok && home != "" {
+			p = filepath.Join(home, rest)
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // commands lets models run commands, where there is something that ends them.
