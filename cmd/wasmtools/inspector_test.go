@@ -73,7 +73,7 @@ func TestInspectorList(t *testing.T) {
 		}
 		lists = append(lists, strings.Join(names, " "))
 	}
-	const want = "read_discover read_open grep write_file replace_block delete_path move_path terminal_session todowrite"
+	const want = "read_discover read_open grep write_file replace_block delete_path move_path terminal_session todowrite ask_user"
 	if lists[0] != want || lists[1] != want {
 		t.Errorf("the eras see %q; want %q in both", lists, want)
 	}

@@ -122,7 +122,7 @@ func (b *backend) Tools() []tool.Definition {
 }
 
 func (b *backend) Call(ctx context.Context, c server.Call, sink tool.Sink) tool.Result {
-	return b.turn.Load().Call(ctx, []wasmtools.Request{{
+	return b.turn.Load().Call(withAsk(ctx, c.Ask), []wasmtools.Request{{
 		Tool: c.Tool, Arguments: c.Arguments, Sink: sink, Approver: c.Approver, Patience: c.Patience, Ceiling: server.Ceiling(),
 	}})[0].Result
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wasmtools/wasmtools/catalog/rank"
 	"github.com/wasmtools/wasmtools/config"
 	"github.com/wasmtools/wasmtools/evidence"
+	"github.com/wasmtools/wasmtools/host"
 	"github.com/wasmtools/wasmtools/skill"
 	"github.com/wasmtools/wasmtools/tool"
 )
@@ -104,9 +105,10 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		notice(c)("a skill is left out: " + x.String())
 	}
 	f.ups = upstreams(c, set.MCP.Servers, realPath(dir), f.servers)
-	sources := make([]catalog.Source, len(f.ups))
-	for i, u := range f.ups {
-		sources[i] = u
+	noInput, _ := c.Flags().GetBool("no-input")
+	sources := []catalog.Source{host.Source(host.Adapters{AskUser: f.askPerson(noInput)})}
+	for _, u := range f.ups {
+		sources = append(sources, u)
 	}
 	ready(c.Context(), f.ups, f.patience)
 	rt, err := wasmtools.Open(c.Context(), wasmtools.Options{

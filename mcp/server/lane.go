@@ -118,7 +118,7 @@ func (s *Server) serveCall(ctx context.Context, c *conn, ss *mcpsdk.ServerSessio
 		}
 	}
 	ask := &asker{s: s, c: c, ss: ss, r: r, call: call, ctx: ctx, p: p}
-	call.Approver, call.Patience = ask, patience
+	call.Approver, call.Patience, call.Ask = ask, patience, ask.ask
 	res := s.run(ctx, call, ask, sink)
 	if p != nil {
 		p.end()

@@ -95,6 +95,10 @@ type Call struct {
 	// part where the client or [Options.Elicitation] does not allow that.
 	Approver approval.Approver
 
+	// Ask shows the person behind the client a question of the model, where the
+	// client can do that; else it is [ErrCannotAsk].
+	Ask func(context.Context, Question) (Reply, error)
+
 	// Patience is how long the call may wait for a person whom somebody else
 	// asks, before the client would give up.
 	Patience time.Duration
