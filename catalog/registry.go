@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -43,6 +44,32 @@ type watched struct {
 	asked   time.Time   // of the question that is open
 	open    chan answer // nil: none
 	trouble string      // why state is not the present one
+
+	read    bool // entries are those of version
+	version uint64
+	entries []entry
+	fault   string // why entries are older than state
+}
+
+// entriesOf reads the definitions of a new state. They are a source's own code: if
+// that fails, what was read before stays, as with a source that fails.
+func (w *watched) entriesOf() {
+	if w.read && w.version == w.state.Version {
+		return
+	}
+	w.version, w.fault = w.state.Version, ""
+	w.read = w.open == nil && w.trouble == "" // else its first answer is to come
+	defer func() {
+		if v := recover(); v != nil {
+			w.fault = fmt.Sprintf("its definitions cannot be read: %.200v", v)
+		}
+	}()
+	name := w.source.Name()
+	entries := make([]entry, 0, len(w.state.Tools))
+	for _, e := range w.state.Tools {
+		entries = append(entries, newEntry(name, e.Tool.Definition(), e))
+	}
+	w.entries = entries
 }
 
 type answer struct {
@@ -146,7 +173,8 @@ func (r *Registry) Snapshot() (*Snapshot, error) {
 	now := make([]version, len(r.sources))
 	for i, w := range r.sources {
 		w.take(deadline)
-		now[i] = version{w.state.Version, w.trouble}
+		w.entriesOf()
+		now[i] = version{w.state.Version, cmp.Or(w.trouble, w.fault)}
 	}
 	if r.last != nil && slices.Equal(r.last.versions, now) {
 		return r.last, nil
@@ -161,14 +189,14 @@ func (r *Registry) Snapshot() (*Snapshot, error) {
 func (r *Registry) merge(versions []version) (*Snapshot, error) {
 	n := 0
 	for _, w := range r.sources {
-		n += len(w.state.Tools)
+		n += len(w.entries)
 	}
 	s := &Snapshot{entries: make([]entry, 0, n), byName: make(map[string]int, n), versions: versions, ranker: r.ranker}
-	for _, w := range r.sources {
+	for i, w := range r.sources {
 		name := w.source.Name()
-		s.Sources = append(s.Sources, SourceFact{Name: name, Tools: len(w.state.Tools), At: w.state.At, Trouble: w.trouble})
-		for _, e := range w.state.Tools {
-			d := e.Tool.Definition()
+		s.Sources = append(s.Sources, SourceFact{Name: name, Tools: len(w.entries), At: w.state.At, Trouble: versions[i].trouble})
+		for _, e := range w.entries {
+			d := e.def
 			if !tool.ValidName(d.Name) {
 				return nil, fmt.Errorf("source %s: %q is not a tool name (want %s)", name, d.Name, tool.NamePattern)
 			}
@@ -179,7 +207,7 @@ func (r *Registry) merge(versions []version) (*Snapshot, error) {
 				return nil, fmt.Errorf("tool %s comes from source %s and from source %s; remove or rename one", d.Name, s.entries[i].source, name)
 			}
 			s.byName[d.Name] = len(s.entries)
-			s.entries = append(s.entries, newEntry(name, d, e))
+			s.entries = append(s.entries, e)
 		}
 	}
 	return s, nil

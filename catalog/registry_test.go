@@ -66,6 +66,46 @@ func TestSourcesThatFail(t *testing.T) {
 	}
 }
 
+// TestDefinitionsThatFail: what a source hands out is its own code as well. A nil
+// tool, or one whose definition panics, costs only the source's news.
+func TestDefinitionsThatFail(t *testing.T) {
+	for name, bad := range map[string]tool.Tool{"nil": nil, "panics": mad{}} {
+		t.Run(name, func(t *testing.T) {
+			var m moody
+			broken := func() catalog.SourceState {
+				return catalog.SourceState{Version: 2, Tools: []catalog.Entry{{Tool: bad, Available: true}}}
+			}
+			m.set(func() catalog.SourceState { return state(1, "old") })
+			r := catalog.NewRegistry(nil, &m, catalog.Static("good", sample{name: "good", from: tool.Host}))
+			for _, step := range []struct {
+				says    func() catalog.SourceState
+				want    string
+				trouble bool
+			}{
+				{func() catalog.SourceState { return state(1, "old") }, "[old good]", false},
+				{broken, "[old good]", true},
+				{broken, "[old good]", true},
+				{func() catalog.SourceState { return state(3, "new") }, "[new good]", false},
+			} {
+				m.set(step.says)
+				s, err := r.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := plan(t, s, catalog.Facts{}, catalog.Options{})
+				if got := fmt.Sprint(names(l)); got != step.want || (s.Sources[0].Trouble != "") != step.trouble {
+					t.Errorf("tools %s, trouble %q; want %s, trouble %v", got, s.Sources[0].Trouble, step.want, step.trouble)
+				}
+			}
+		})
+	}
+}
+
+// mad is a tool that cannot say what it is.
+type mad struct{ tool.Tool }
+
+func (mad) Definition() tool.Definition { panic("gone mad") }
+
 // TestSnapshotIsKept: as long as no source has a new version there is one
 // snapshot, so its index is made once.
 func TestSnapshotIsKept(t *testing.T) {
