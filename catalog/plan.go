@@ -347,7 +347,7 @@ func (p *plan) role(e *entry) drop {
 		return stays
 	}
 	why := hidden("the role %s does not get it", pr.Role)
-	switch pr.Role {
+	switch Fold(pr.Role) { // a ceiling that a capital letter lifts is none
 	case "worker":
 		if e.folded == "task" || e.folded == "task_append" {
 			return why
@@ -417,7 +417,8 @@ func (p *plan) goal(name string) drop {
 		return stays
 	}
 	pr := p.profile()
-	sub := pr.Trusted && (pr.Role == "worker" || pr.Role == "verifier" || pr.Role == "explore")
+	role := Fold(pr.Role)
+	sub := pr.Trusted && (role == "worker" || role == "verifier" || role == "explore")
 	if pr.TaskChild || sub {
 		return hidden("goals are not for who works on a part")
 	}

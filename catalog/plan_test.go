@@ -168,6 +168,7 @@ func TestStages(t *testing.T) {
 		{edit, as("worker"), "", "", ""},
 		{edit, as("verifier"), catalog.StageRole, catalog.Available, "changes nothing"},
 		{edit, as("explore"), catalog.StageRole, catalog.Available, "changes nothing"},
+		{edit, as(" Verifier"), catalog.StageRole, catalog.Available, "changes nothing"},
 		{edit, `{"agent":{"profile":{"role":"verifier"}}}`, "", "", ""}, // not the host's own
 		{edit, as("unheard-of"), "", "", ""},
 		{read, as("verifier"), "", "", ""},
