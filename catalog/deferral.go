@@ -110,8 +110,15 @@ func (p *plan) leave(tools []int, why string) {
 		def := t.Definition()
 		l.extra[def.Name] = len(l.Items)
 		it := Item{Tool: t, Definition: def, SourceName: "catalog", State: Exposed, Pinned: true, Tokens: Tokens(def)}
+		switch {
+		case p.withheld[def.Name]:
+			it.State, it.Stage, it.Code, it.Reason = Available, StageModel, tool.NotExposed, "the host keeps it back"
+		case p.disallowed[def.Name]:
+			it.State, it.Stage, it.Code, it.Reason = Available, StageSelector, tool.NotExposed, "the agent's definition disallows it"
+		default:
+			d.Saved -= it.Tokens
+		}
 		l.Items = append(l.Items, it)
-		d.Saved -= it.Tokens
 	}
 }
 

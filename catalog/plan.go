@@ -132,7 +132,7 @@ func newPlan(s *Snapshot, f Facts, o Options) *plan {
 	p.list = List{snapshot: s, Items: make([]Item, len(s.entries), len(s.entries)+MaxExtensions+2)}
 	for _, src := range s.Sources {
 		if src.Trouble != "" {
-			p.list.Notes = append(p.list.Notes, fmt.Sprintf("source %s: %s; what it had before is used", src.Name, src.Trouble))
+			p.list.note("source %s: %s; what it had before is used", src.Name, src.Trouble)
 		}
 	}
 	return p
@@ -364,7 +364,7 @@ func (p *plan) role(e *entry) drop {
 		return hidden("the role %s gets of upstream servers only a trusted one's web_search", pr.Role)
 	}
 	switch {
-	case e.folded == "terminal_session" && p.facts.TerminalProfile == "read-only":
+	case e.folded == "terminal_session" && e.origin.Source == tool.Native && p.facts.TerminalProfile == "read-only":
 		return stays
 	case e.def.Effects.Any(tool.Writes | tool.Destroys | tool.Executes):
 		return hidden("the role %s changes nothing", pr.Role)

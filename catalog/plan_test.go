@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -174,6 +175,7 @@ func TestStages(t *testing.T) {
 		{read, as("verifier"), "", "", ""},
 		{shell, as("verifier"), catalog.StageRole, catalog.Available, "changes nothing"},
 		{shell, `{"terminal_profile":"read-only","agent":{"profile":{"role":"verifier","trusted":true}}}`, "", "", ""},
+		{sample{name: "terminal_session", from: tool.Host, effects: tool.Executes}, `{"terminal_profile":"read-only","agent":{"profile":{"role":"verifier","trusted":true}}}`, catalog.StageRole, catalog.Available, "changes nothing"},
 		{shell, `{"terminal_profile":"none","agent":{"profile":{"role":"verifier","trusted":true}}}`, catalog.StageRole, catalog.Available, "changes nothing"},
 		{todo, as("verifier"), catalog.StageRole, catalog.Available, "verifier"},
 		{sample{name: "memory", from: tool.Host}, as("explore"), catalog.StageRole, catalog.Available, "explore"},
@@ -248,6 +250,9 @@ func TestExposure(t *testing.T) {
 		"fails":   func(catalog.Query, []int, int) ([]catalog.Hit, error) { return nil, errors.New("no") },
 		"panics":  func(catalog.Query, []int, int) ([]catalog.Hit, error) { panic("no") },
 		"nothing": func(catalog.Query, []int, int) ([]catalog.Hit, error) { return nil, nil },
+		"no numbers": func(_ catalog.Query, among []int, _ int) ([]catalog.Hit, error) {
+			return []catalog.Hit{{Document: among[0], Score: math.NaN()}, {Document: among[1], Score: math.Inf(1)}}, nil
+		},
 		"nonsense": func(catalog.Query, []int, int) ([]catalog.Hit, error) {
 			return []catalog.Hit{{Document: -1}, {Document: 1 << 30}}, nil
 		},
@@ -320,6 +325,12 @@ func TestDeferral(t *testing.T) {
 			if l.Deferral.Saved != 10*one-own {
 				t.Errorf("%d: saved %d, want %d", i, l.Deferral.Saved, 10*one-own)
 			}
+		}
+	}
+	// The catalog's own tools obey those who take tools away.
+	for _, f := range []catalog.Facts{{ContextWindow: 100, Withheld: []string{"Tool_Search"}}, {ContextWindow: 100, Agent: &catalog.Agent{Selector: catalog.Selector{Disallowed: []string{"tool_search"}}}}} {
+		if got := names(plan(t, snapshot(t, nil, tools...), f, catalog.Options{})); !slices.Equal(got, []string{"read_open", "mcp_invoke"}) {
+			t.Errorf("without tool_search: %v", got)
 		}
 	}
 	// Neither what the runtime brings nor what the host does is ever left out.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ type Registry struct {
 func NewRegistry(ranker Ranker, sources ...Source) *Registry {
 	r := &Registry{ranker: ranker}
 	for _, s := range sources {
-		r.sources = append(r.sources, &watched{source: s})
+		r.sources = append(r.sources, &watched{source: s, name: s.Name()})
 	}
 	return r
 }
@@ -40,61 +41,45 @@ func NewRegistry(ranker Ranker, sources ...Source) *Registry {
 // watched is a source with what it said last.
 type watched struct {
 	source  Source
+	name    string
+	known   bool // state and entries are what it said
 	state   SourceState
+	entries []entry
 	asked   time.Time   // of the question that is open
 	open    chan answer // nil: none
 	trouble string      // why state is not the present one
-
-	read    bool // entries are those of version
-	version uint64
-	entries []entry
-	fault   string // why entries are older than state
-}
-
-// entriesOf reads the definitions of a new state. They are a source's own code: if
-// that fails, what was read before stays, as with a source that fails.
-func (w *watched) entriesOf() {
-	if w.read && w.version == w.state.Version {
-		return
-	}
-	w.version, w.fault = w.state.Version, ""
-	w.read = w.open == nil && w.trouble == "" // else its first answer is to come
-	defer func() {
-		if v := recover(); v != nil {
-			w.fault = fmt.Sprintf("its definitions cannot be read: %.200v", v)
-		}
-	}()
-	name := w.source.Name()
-	entries := make([]entry, 0, len(w.state.Tools))
-	for _, e := range w.state.Tools {
-		entries = append(entries, newEntry(name, e.Tool.Definition(), e))
-	}
-	w.entries = entries
+	late    bool        // it was waited for in vain
 }
 
 type answer struct {
 	state   SourceState
+	entries []entry // nil: as before
 	trouble string
 }
 
-// ask asks the source, unless an earlier question is still open.
+// ask asks the source, unless an earlier question is still open. Everything that
+// is the source's own code, its definitions too, runs beside us: it may hang, and
+// it may panic.
 func (w *watched) ask() {
-	if w.open != nil {
-		return
-	}
-	if f, ok := w.source.(fixed); ok {
-		w.state = f.state
+	if _, never := w.source.(fixed); w.open != nil || never && w.known {
 		return
 	}
 	w.asked, w.open = time.Now(), make(chan answer, 1)
-	go func(to chan<- answer) {
+	go func(to chan<- answer, name string, known bool, version uint64) {
 		defer func() {
 			if v := recover(); v != nil {
 				to <- answer{trouble: fmt.Sprintf("it failed: %.200v", v)}
 			}
 		}()
-		to <- answer{state: w.source.Snapshot()}
-	}(w.open)
+		a := answer{state: w.source.Snapshot()}
+		if !known || a.state.Version != version {
+			a.entries = make([]entry, len(a.state.Tools))
+			for i, e := range a.state.Tools {
+				a.entries[i] = newEntry(name, e.Tool.Definition(), e)
+			}
+		}
+		to <- a
+	}(w.open, w.name, w.known, w.state.Version)
 }
 
 // take takes the answer in, waiting for it until deadline.
@@ -111,13 +96,17 @@ func (w *watched) take(deadline time.Time) {
 		select {
 		case a = <-w.open:
 		case <-late.C:
-			w.trouble = "it has not answered since " + w.asked.UTC().Format(time.RFC3339)
+			w.trouble, w.late = "it has not answered since "+w.asked.UTC().Format(time.RFC3339), true
 			return
 		}
 	}
-	w.open, w.trouble = nil, a.trouble
-	if a.trouble == "" {
-		w.state = a.state
+	w.open, w.trouble, w.late = nil, a.trouble, false
+	if a.trouble != "" {
+		return
+	}
+	w.state, w.known = a.state, true
+	if a.entries != nil {
+		w.entries = a.entries
 	}
 }
 
@@ -160,7 +149,8 @@ type entry struct {
 }
 
 // Snapshot merges what the sources have now. Two tools of one name, and a name
-// that no tool may have, are an error that names the sources. A source that fails
+// that no tool may have, are an error that names the sources the first time; later
+// the new one is left out, and its source has the reason. A source that fails
 // or does not answer keeps what it had, and delays nobody for more than a moment.
 func (r *Registry) Snapshot() (*Snapshot, error) {
 	r.mu.Lock()
@@ -172,9 +162,10 @@ func (r *Registry) Snapshot() (*Snapshot, error) {
 	deadline := time.Now().Add(patience)
 	now := make([]version, len(r.sources))
 	for i, w := range r.sources {
-		w.take(deadline)
-		w.entriesOf()
-		now[i] = version{w.state.Version, cmp.Or(w.trouble, w.fault)}
+		if !w.late { // who was waited for once is not waited for again
+			w.take(deadline)
+		}
+		now[i] = version{w.state.Version, w.trouble}
 	}
 	if r.last != nil && slices.Equal(r.last.versions, now) {
 		return r.last, nil
@@ -186,6 +177,9 @@ func (r *Registry) Snapshot() (*Snapshot, error) {
 	return s, err
 }
 
+// merge makes one list of all. At first a name that cannot be is an error, which
+// stops a program whose parts do not fit. Later it costs only the source whose new
+// tool it is that tool: others are not to suffer from what one of them lists.
 func (r *Registry) merge(versions []version) (*Snapshot, error) {
 	n := 0
 	for _, w := range r.sources {
@@ -193,24 +187,35 @@ func (r *Registry) merge(versions []version) (*Snapshot, error) {
 	}
 	s := &Snapshot{entries: make([]entry, 0, n), byName: make(map[string]int, n), versions: versions, ranker: r.ranker}
 	for i, w := range r.sources {
-		name := w.source.Name()
-		s.Sources = append(s.Sources, SourceFact{Name: name, Tools: len(w.entries), At: w.state.At, Trouble: versions[i].trouble})
+		fact := SourceFact{Name: w.name, Tools: len(w.entries), At: w.state.At, Trouble: versions[i].trouble}
 		for _, e := range w.entries {
-			d := e.def
-			if !tool.ValidName(d.Name) {
-				return nil, fmt.Errorf("source %s: %q is not a tool name (want %s)", name, d.Name, tool.NamePattern)
+			if err := s.fits(w.name, e.def.Name); err != nil {
+				if r.last == nil {
+					return nil, err
+				}
+				fact.Trouble = cmp.Or(fact.Trouble, "a tool is left out: "+err.Error())
+				continue
 			}
-			if d.Name == SearchName || d.Name == InvokeName {
-				return nil, fmt.Errorf("source %s: the name %s is the catalog's own; rename the tool", name, d.Name)
-			}
-			if i, dup := s.byName[d.Name]; dup {
-				return nil, fmt.Errorf("tool %s comes from source %s and from source %s; remove or rename one", d.Name, s.entries[i].source, name)
-			}
-			s.byName[d.Name] = len(s.entries)
+			s.byName[e.def.Name] = len(s.entries)
 			s.entries = append(s.entries, e)
 		}
+		s.Sources = append(s.Sources, fact)
 	}
 	return s, nil
+}
+
+// fits reports whether a tool of a source can have this name.
+func (s *Snapshot) fits(source, name string) error {
+	i, dup := s.byName[name]
+	switch {
+	case !tool.ValidName(name):
+		return fmt.Errorf("source %s: %q is not a tool name (want %s)", source, name, tool.NamePattern)
+	case name == SearchName || name == InvokeName:
+		return fmt.Errorf("source %s: the name %s is the catalog's own; rename the tool", source, name)
+	case dup:
+		return fmt.Errorf("tool %s comes from source %s and from source %s; remove or rename one", name, s.entries[i].source, source)
+	}
+	return nil
 }
 
 func newEntry(source string, d tool.Definition, e Entry) entry {
@@ -299,6 +304,9 @@ func (s *Snapshot) rank(q Query, among []int, n int) (hits []Hit, err error) {
 	}
 	hits = make([]Hit, 0, min(n, len(given)))
 	for _, h := range given {
+		if math.IsNaN(h.Score) || math.IsInf(h.Score, 0) {
+			h.Score = 0
+		}
 		if h.Document >= 0 && h.Document < len(left) && left[h.Document] && len(hits) < n {
 			left[h.Document] = false
 			hits = append(hits, h)

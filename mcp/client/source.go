@@ -41,7 +41,7 @@ type Server struct {
 	Headers       map[string]string
 	SecretHeaders map[string]string // header -> name of a secret
 
-	Trusted bool                   // believe its hints, and pin nothing out
+	Trusted bool                   // believe its hints about its tools
 	Has     func(name string) bool // which of its tools are left, by its own names; nil: all
 
 	Timeout     time.Duration // of one call; 0: a minute
