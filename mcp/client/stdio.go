@@ -57,11 +57,16 @@ func environment(s Server, lookup func(string) (string, bool)) []string {
 type process struct {
 	p      *proctree.Process
 	max    int64
-	said   *tail // of standard error
+	said   *tail         // of standard error
+	silent chan struct{} // closed at its end
 	sends  chan []byte
 	ended  chan struct{}
 	ending sync.Once
 }
+
+// lastWords is how long a server's last words are waited for. What it started may
+// hold its standard error open.
+const lastWords = time.Second
 
 // startGrace is what a server has between SIGTERM and SIGKILL.
 const startGrace = 2 * time.Second
@@ -83,8 +88,9 @@ func startProcess(ctx context.Context, s Server, o Options) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &process{p: p, max: s.MaxMessage, said: &tail{}, sends: make(chan []byte), ended: make(chan struct{})}
+	l := &process{p: p, max: s.MaxMessage, said: &tail{}, silent: make(chan struct{}), sends: make(chan []byte), ended: make(chan struct{})}
 	go func() { // it may say what it likes; the end of it is kept
+		defer close(l.silent)
 		_, _ = io.Copy(l.said, p.Stderr)
 	}()
 	go l.write()
@@ -143,6 +149,11 @@ func (l *process) run(take func([]byte)) error {
 		line, err := readLine(r, &buf, l.max)
 		if err != nil {
 			if err == io.EOF || errors.Is(err, os.ErrClosed) {
+				// What it said last, of why it ended, may still be on its way.
+				select {
+				case <-l.silent:
+				case <-time.After(lastWords):
+				}
 				err = errors.New("it has ended" + l.said.text())
 			}
 			return err
