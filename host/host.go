@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -103,6 +104,7 @@ func Source(a Adapters) catalog.Source {
 const (
 	maxText   = 32 << 10 // bytes of one text of a model
 	maxAnswer = 1 << 20  // bytes of what an adapter gives back
+	maxOpen   = 64       // calls of one tool that an adapter has not come back from
 )
 
 // adapter is one tool.
@@ -110,6 +112,11 @@ type adapter struct {
 	def     tool.Definition
 	timeout time.Duration
 	call    func(ctx context.Context, args json.RawMessage) (tool.Result, error)
+	open    atomic.Int32 // calls that have not come back
+}
+
+func newAdapter(def tool.Definition, timeout time.Duration, call func(context.Context, json.RawMessage) (tool.Result, error)) *adapter {
+	return &adapter{def: def, timeout: timeout, call: call}
 }
 
 func (a *adapter) Definition() tool.Definition { return a.def }
@@ -118,6 +125,10 @@ func (a *adapter) Origin() tool.Origin         { return tool.Origin{Source: tool
 // Call implements [tool.Tool]. It returns when its time is over, whatever the
 // adapter does.
 func (a *adapter) Call(ctx context.Context, inv tool.Invocation, _ tool.Sink) (tool.Result, error) {
+	if a.open.Add(1) > maxOpen {
+		a.open.Add(-1)
+		return tool.ErrorResult(tool.Errorf(tool.Busy, "%d calls of %s have not come back", maxOpen, a.def.Name).WithNext("tell the user that the program hangs")), nil
+	}
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	type answer struct {
@@ -126,6 +137,7 @@ func (a *adapter) Call(ctx context.Context, inv tool.Invocation, _ tool.Sink) (t
 	}
 	done := make(chan answer, 1)
 	go func() {
+		defer a.open.Add(-1)
 		defer func() {
 			if v := recover(); v != nil {
 				done <- answer{err: tool.Errorf(tool.Internal, "the program failed: %.200v", v).WithNext("tell the user; do not repeat the call")}
@@ -158,6 +170,9 @@ func failed(err error) error {
 }
 
 func bounded(r tool.Result) tool.Result {
+	if len(r.Structured) > maxAnswer {
+		return tool.ErrorResult(tool.Errorf(tool.TooLarge, "the program answers %d bytes, over the limit of %d", len(r.Structured), maxAnswer).WithNext("ask for less"))
+	}
 	for i, c := range r.Content {
 		if c.Kind == tool.KindText {
 			r.Content[i].Text = clip(c.Text, maxAnswer)
@@ -216,7 +231,7 @@ func askUser(ask func(context.Context, Question) (Answer, error), timeout time.D
 		Options  []string `json:"options"`
 		Multiple bool     `json:"multiple"`
 	}
-	return &adapter{tool.Definition{
+	return newAdapter(tool.Definition{
 		Name: "ask_user", Title: "Ask the user",
 		Description: "Ask the user one question, when only they can decide or know. Give `options` if there are a few answers; else they answer in words. Do not ask for secrets. " +
 			"A user who says nothing has not agreed to anything.",
@@ -239,7 +254,7 @@ func askUser(ask func(context.Context, Question) (Answer, error), timeout time.D
 			answer = strings.TrimPrefix(answer+"\n"+got.Text, "\n")
 		}
 		return structured(map[string]any{"chosen": append([]string{}, got.Chosen...), "text": got.Text}, "The user answered: "+answer)
-	})}
+	}))
 }
 
 func tasks(t Tasks, timeout time.Duration) []tool.Tool {
@@ -248,7 +263,7 @@ func tasks(t Tasks, timeout time.Duration) []tool.Tool {
 	}
 	id := text("id", "The task, as task answered it.")
 	make := func(name, title, description string, input json.RawMessage, effects tool.Effects, f func(context.Context, args) (tool.Result, error)) tool.Tool {
-		return &adapter{tool.Definition{Name: name, Title: title, Description: description, Input: input, Effects: effects}, timeout, decoded(f)}
+		return newAdapter(tool.Definition{Name: name, Title: title, Description: description, Input: input, Effects: effects}, timeout, decoded(f))
 	}
 	done := func(err error, format string, a ...any) (tool.Result, error) {
 		if err != nil {
@@ -299,7 +314,7 @@ func memory(m Memory, timeout time.Duration) tool.Tool {
 	type args struct {
 		Op, Key, Text string
 	}
-	return &adapter{tool.Definition{
+	return newAdapter(tool.Definition{
 		Name: "memory", Title: "Remember", Description: "Keep short notes that outlive the session: op list, read, write or forget. Write what was learned about the user's work, never secrets.",
 		Input: object([]string{"op"}, `"op":{"type":"string","enum":["list","read","write","forget"]},`+text("key", "The note's name.")+","+text("text", "What is written.")),
 	}, timeout, decoded(func(ctx context.Context, a args) (tool.Result, error) {
@@ -320,18 +335,18 @@ func memory(m Memory, timeout time.Duration) tool.Tool {
 			return tool.Result{}, err
 		}
 		return tool.TextResult("done"), nil
-	})}
+	}))
 }
 
 func requestFeature(f func(ctx context.Context, feature, why string) (string, error), timeout time.Duration) tool.Tool {
 	type args struct{ Feature, Why string }
-	return &adapter{tool.Definition{
+	return newAdapter(tool.Definition{
 		Name: "request_feature_enable", Title: "Ask for a feature", Description: "Ask the user's program to turn a feature on. It may say no; nothing is turned on by asking.",
 		Input: object([]string{"feature", "why"}, text("feature", "Its name.")+","+text("why", "What it is needed for.")), Effects: tool.AsksUser,
 	}, timeout, decoded(func(ctx context.Context, a args) (tool.Result, error) {
 		s, err := f(ctx, a.Feature, a.Why)
 		return tool.TextResult(s), err
-	})}
+	}))
 }
 
 // Plans are a program's plans: in plan mode a model looks, and changes nothing.
@@ -347,16 +362,16 @@ type Plans interface {
 func PlanMode(p Plans, planning bool) []tool.Tool {
 	const timeout = 10 * time.Minute
 	if !planning {
-		return []tool.Tool{&adapter{tool.Definition{
+		return []tool.Tool{newAdapter(tool.Definition{
 			Name: "EnterPlanMode", Title: "Plan first", Description: "Ask the user to plan before anything is changed. Ends this turn; the user decides.",
 			Input: object(nil, ""), Effects: tool.AsksUser,
 		}, timeout, func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
 			s, err := p.Enter(ctx)
 			return tool.TextResult(s), err
-		}}}
+		})}
 	}
 	type args struct{ Plan string }
-	return []tool.Tool{&adapter{tool.Definition{
+	return []tool.Tool{newAdapter(tool.Definition{
 		Name: "ExitPlanMode", Title: "Hand the plan in", Description: "Hand the plan in, beginning with a section \"## Summary\". Ends this turn; the user agrees to it or not.",
 		Input: object([]string{"plan"}, text("plan", "The whole plan, in Markdown.")), Effects: tool.AsksUser,
 	}, timeout, decoded(func(ctx context.Context, a args) (tool.Result, error) {
@@ -365,7 +380,7 @@ func PlanMode(p Plans, planning bool) []tool.Tool {
 		}
 		s, err := p.Exit(ctx, clip(a.Plan, maxText))
 		return tool.TextResult(s), err
-	})}}
+	}))}
 }
 
 // Goals are what a session is for.
@@ -379,10 +394,10 @@ type Goals interface {
 func GoalTools(g Goals) []tool.Tool {
 	type args struct{ Objective, Status, Reason string }
 	make := func(name, description string, input json.RawMessage, f func(context.Context, args) (string, error)) tool.Tool {
-		return &adapter{tool.Definition{Name: name, Description: description, Input: input}, time.Minute, decoded(func(ctx context.Context, a args) (tool.Result, error) {
+		return newAdapter(tool.Definition{Name: name, Description: description, Input: input}, time.Minute, decoded(func(ctx context.Context, a args) (tool.Result, error) {
 			s, err := f(ctx, a)
 			return tool.TextResult(s), err
-		})}
+		}))
 	}
 	return []tool.Tool{
 		make("create_goal", "Set the session's goal, once the user has agreed to it.", object([]string{"objective"}, text("objective", "What is to be reached, so that it can be told when it is.")),

@@ -20,6 +20,9 @@ import (
 type program struct{ notes map[string]string }
 
 func (p program) Start(_ context.Context, t host.Task) (string, error) {
+	if t.Agent == "long" {
+		return strings.Repeat("x", 2<<20), nil
+	}
 	if t.Agent == "none" {
 		return "", errors.New("there is no such agent")
 	}
@@ -115,6 +118,7 @@ func TestCalls(t *testing.T) {
 		{"ask_user", `{"question":"hang"}`, tool.Timeout, "200ms"},
 		{"task", `{"title":"look","prompt":"look around"}`, "", "t1"},
 		{"task", `{"title":"look","prompt":"x","agent":"none"}`, tool.Internal, "no such agent"},
+		{"task", `{"title":"look","prompt":"x","agent":"long"}`, tool.TooLarge, "over the limit"},
 		{"task_append", `{"id":"t1","text":"x"}`, "", "told"},
 		{"task_query", `{}`, "", "t1  running  look"},
 		{"task_output", `{"id":"t1"}`, "", "xxx"},
@@ -143,6 +147,17 @@ func TestCalls(t *testing.T) {
 		if r.Structured != nil && !json.Valid(r.Structured) {
 			t.Errorf("%d: %s", i, r.Structured)
 		}
+	}
+	// An adapter that never comes back costs a bounded number of goroutines.
+	busy := 0
+	quick := host.Source(host.Adapters{AskUser: ask, AskTimeout: time.Microsecond}).Snapshot().Tools[0].Tool
+	for range 100 {
+		if r, _ := quick.Call(t.Context(), tool.Invocation{Arguments: json.RawMessage(`{"question":"hang"}`)}, tool.Discard{}); r.Code == tool.Busy {
+			busy++
+		}
+	}
+	if busy != 36 {
+		t.Errorf("%d of 100 calls of an adapter that hangs are refused, want 36", busy)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

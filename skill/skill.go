@@ -89,6 +89,9 @@ func (s *Set) folder(folder string) {
 		s.fault(folder, "it is no folder of skills: %v", errors.Unwrap(err))
 		return
 	}
+	if more, _ := d.ReadDir(1); len(more) > 0 {
+		s.fault(folder, "it has more than %d entries, and not all were looked at", maxEntries)
+	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a link is none: what it leads to was not named

@@ -3,6 +3,7 @@
 package skill_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,6 +90,19 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestLargeFolder: what was not looked at is told.
+func TestLargeFolder(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2001 {
+		if err := os.Mkdir(filepath.Join(dir, fmt.Sprint("d", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := skill.Load(dir); len(s.Faults) != 1 || !strings.Contains(s.Faults[0].Why, "not all") {
+		t.Errorf("%v", s.Faults)
+	}
+}
+
 func TestNone(t *testing.T) {
 	var s *skill.Set
 	if len(s.Source().Snapshot().Tools) != 0 || len(skill.Load().Source().Snapshot().Tools) != 0 || s.Close() != nil {
@@ -108,7 +122,7 @@ func FuzzFront(f *testing.F) {
 			t.Fatalf("%d skills, %v", len(s.List()), s.Faults)
 		}
 		for _, x := range s.List() {
-			if x.Name == "" || x.Description == "" || strings.ContainsAny(x.Name+x.Description, "\n\x1b/") && !strings.Contains(x.Description, "/") {
+			if x.Name == "" || x.Description == "" || strings.ContainsAny(x.Name+x.Description, "\n\x1b\u202e") || strings.Contains(x.Name, "/") {
 				t.Fatalf("%q %q", x.Name, x.Description)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,10 @@ func terminalQuestion(q host.Question) string {
 	var b strings.Builder
 	b.WriteString("\nThe model asks, in its own words (your answer allows nothing; do not give passwords):\n")
 	for _, l := range strings.Split(q.Text, "\n") {
-		fmt.Fprintf(&b, "  > %s\n", orNothing(l))
+		// In pieces, so that none wraps to where our own words begin.
+		for piece := range slices.Chunk([]rune(orNothing(l)), 70) {
+			fmt.Fprintf(&b, "  > %s\n", string(piece))
+		}
 	}
 	for i, o := range q.Options {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, orNothing(o))

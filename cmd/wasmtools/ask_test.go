@@ -14,6 +14,11 @@ func TestTerminalQuestion(t *testing.T) {
 	if strings.ContainsAny(text, "\x1b\x07\u202e") || !strings.Contains(text, "The model asks") || !strings.Contains(text, "1. a") {
 		t.Errorf("%q", text)
 	}
+	for _, l := range strings.Split(terminalQuestion(host.Question{Text: strings.Repeat("long ", 100)}), "\n")[2:8] {
+		if !strings.HasPrefix(l, "  > ") || len(l) > 80 {
+			t.Errorf("a line of a long question is %q", l)
+		}
+	}
 	for line, want := range map[string]host.Answer{
 		"":       {Declined: true},
 		" \n":    {Declined: true},
