@@ -121,10 +121,37 @@ CREATE INDEX hosts_id ON hosts (id);
 CREATE TABLE writers (id INTEGER PRIMARY KEY);
 `
 
+// busyFor bounds how long a database is waited for that another connection holds.
+const busyFor = 10 * time.Second
+
+// open opens the database and waits while it is busy. SQLite's own wait is not
+// enough: the change to a write-ahead log, which the first to open it makes and
+// the last to close it undoes, answers that the database is busy at once.
 func (x *Index) open(ctx context.Context) error {
+	until := time.Now().Add(busyFor)
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := x.openOnce(ctx)
+		if !isBusy(err) || time.Now().After(until) {
+			return err
+		}
+		_ = x.closeDB()
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	var s *sqlite.Error
+	return errors.As(err, &s) && s.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+func (x *Index) openOnce(ctx context.Context) error {
 	// What a crash of the machine leaves undone is done again from the record, so
 	// nothing waits for the disk; what it leaves damaged is made anew.
-	q := url.Values{"_pragma": {"journal_mode(wal)", "synchronous(off)", "busy_timeout(10000)", "temp_store(memory)"}, "_txlock": {"immediate"}}
+	q := url.Values{"_pragma": {"journal_mode(wal)", "synchronous(off)", fmt.Sprintf("busy_timeout(%d)", busyFor.Milliseconds()), "temp_store(memory)"}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: x.path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return err

@@ -385,3 +385,31 @@ func TestMatches(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenedAtOnce opens and closes one index from many at a time, so that the
+// first to open it and the last to close it meet.
+func TestOpenedAtOnce(t *testing.T) {
+	l, r := newLog(t)
+	calls(t, l, 1, 5)
+	for range 5 {
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for range 5 {
+					x, err := Open(t.Context(), r)
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					if err := x.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if err := os.RemoveAll(filepath.Join(r.Dir(), folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
