@@ -222,13 +222,26 @@ func (h *linuxHost) newBoxed(ctx context.Context, setup wire.Setup) (*reaper, er
 	return r, err
 }
 
+// wrapTries bounds the starts of bubblewrap for one reaper. It ends if one of
+// the paths it must cover, such as another program's socket, went away after it
+// was listed; a start takes some 10 ms.
+const wrapTries = 8
+
 // newWrapped is for systems that let bubblewrap make namespaces, and not us.
 func (h *linuxHost) newWrapped(ctx context.Context, setup wire.Setup) (*reaper, error) {
 	if h.noWrap != nil {
 		return nil, h.noWrap
 	}
-	setup.Hide = append(slices.Clone(setup.Hide), foreignSockets(setup.Write)...)
-	r, err := h.setUp(ctx, h.first, wire.Spawn{Kind: wire.KindWrapped, Setup: string(setup.Encode())}, setup)
+	var r *reaper
+	var err error
+	hide := setup.Hide
+	for range wrapTries {
+		setup.Hide = append(slices.Clone(hide), foreignSockets(setup.Write)...)
+		r, err = h.setUp(ctx, h.first, wire.Spawn{Kind: wire.KindWrapped, Setup: string(setup.Encode())}, setup)
+		if !errors.Is(err, ErrClosed) || !h.first.alive() {
+			break
+		}
+	}
 	var no *UnavailableError
 	var se *StartError
 	switch {

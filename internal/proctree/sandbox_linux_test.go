@@ -5,9 +5,12 @@ package proctree_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wasmtools/wasmtools/internal/proctree"
@@ -306,4 +309,47 @@ func TestBubblewrap(t *testing.T) {
 	}
 	kill(t, p, proctree.KillOptions{})
 	gone(t, p)
+}
+
+// Other programs' sockets come and go while bubblewrap starts, which ends where
+// a path that it was told to cover is gone.
+func TestWrappedAmongChanges(t *testing.T) {
+	h := open(t)
+	proctree.ForbidBox(h, true)
+	dir, err := os.MkdirTemp("/var/lib", "wasmtools-test-")
+	if err != nil {
+		t.Skip("needs a folder outside /tmp: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	profile := proctree.Profile{Name: proctree.WorkspaceWrite, Network: proctree.NetworkOff, Write: []string{realDir(t)}}
+	begin := func() error {
+		s := script("/", "echo ready")
+		s.Profile = profile
+		p, err := h.Start(context.Background(), s)
+		if err == nil {
+			readLine(t, p.Stdout)
+			err = p.Close()
+		}
+		return err
+	}
+	var no *proctree.UnavailableError
+	if err := begin(); errors.As(err, &no) {
+		t.Skip(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if l, err := net.Listen("unix", dir+"/"+strconv.Itoa(i%100)); err == nil {
+				l.Close()
+			}
+		}
+	})
+	for range 10 {
+		if err := begin(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
