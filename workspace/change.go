@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
@@ -250,15 +251,19 @@ func (o *Overlay) parentWritable(pl place) error {
 // pending change for one that was written before in this overlay, and otherwise
 // a change that says what is on disk.
 func (o *Overlay) record(pl place, data []byte, old *change) (Change, error) {
-	sum := tool.DigestOf(data)
-	ch := Change{Path: pl.path, Bytes: int64(len(data)), SHA256: sum.Hex()}
+	return o.recordAs(pl, data, tool.DigestOf(data), int64(len(data)), old)
+}
+
+// recordAs is record for content that need not be at hand: then data is nil.
+func (o *Overlay) recordAs(pl place, data []byte, sum tool.Digest, size int64, old *change) (Change, error) {
+	ch := Change{Path: pl.path, Bytes: size, SHA256: sum.Hex()}
 	if n := pl.node; n != nil && n.fresh() && n.op == old && old != nil {
 		if err := o.hold(pl.asked, int64(len(data)-len(old.Blob))); err != nil {
 			return Change{}, err
 		}
-		old.After, old.Blob, old.Size = sum, data, int64(len(data))
+		old.After, old.Blob, old.Size = sum, data, size
 		n.data = data
-		n.st.size, n.st.mtime = int64(len(data)), time.Now().UnixNano()
+		n.st.size, n.st.mtime = size, time.Now().UnixNano()
 		ch.Created = old.Identity == tool.Identity{}
 		return ch, nil
 	}
@@ -281,8 +286,8 @@ func (o *Overlay) record(pl place, data []byte, old *change) (Change, error) {
 		c.before = nil
 	}
 	o.makeParents(pl)
-	c.Op, c.Path, c.After, c.Blob, c.Size = tool.OpWrite, pl.path, sum, data, int64(len(data))
-	st.size, st.mtime = int64(len(data)), time.Now().UnixNano()
+	c.Op, c.Path, c.After, c.Blob, c.Size = tool.OpWrite, pl.path, sum, data, size
+	st.size, st.mtime = size, time.Now().UnixNano()
 	n := &node{typ: File, data: data, st: st, op: c}
 	if old != nil {
 		n.base = pl.disk
@@ -305,11 +310,12 @@ func (o *Overlay) makeParents(pl place) {
 	}
 }
 
-func (o *Overlay) addDir(path string) {
+func (o *Overlay) addDir(path string) *change {
 	mode := 0o777 &^ o.w.umask
 	c := &change{Write: tool.Write{Op: tool.OpMkdir, Path: path, Mode: permMode(mode) | fs.ModeDir}}
 	o.ops = append(o.ops, c)
 	o.set(path, &node{typ: Dir, op: c, st: stat{typ: Dir, mode: mode, mtime: time.Now().UnixNano(), nlink: 1}})
+	return c
 }
 
 // Mkdir makes a directory and its parents. One that exists is no error.
@@ -349,12 +355,30 @@ func digestFile(ctx context.Context, f file, st stat, keep int64) (d, stamp tool
 	if st.size > maxHashBytes {
 		return "", stampOf(st), nil, nil
 	}
+	d, content, err = digestUpTo(ctx, f, st.size, keep, maxHashBytes)
+	if err == errTooLong {
+		return "", stampOf(st), nil, nil
+	}
+	return d, "", content, err
+}
+
+// digestAll digests an open file whatever its size. Up to keep bytes of content
+// are returned.
+func digestAll(ctx context.Context, f file, keep int64) (tool.Digest, []byte, error) {
+	return digestUpTo(ctx, f, 256<<10, keep, math.MaxInt64)
+}
+
+var errTooLong = errors.New("longer than was allowed")
+
+// digestUpTo digests an open file that is about size bytes long, and gives up
+// beyond limit.
+func digestUpTo(ctx context.Context, f file, size, keep, limit int64) (d tool.Digest, content []byte, err error) {
 	h := sha256.New()
-	buf := make([]byte, min(max(st.size+1, 512), 256<<10))
+	buf := make([]byte, min(max(size+1, 512), 256<<10))
 	var off int64
 	for {
 		if err := ctx.Err(); err != nil {
-			return "", "", nil, err
+			return "", nil, err
 		}
 		n, err := f.readAt(buf, off)
 		h.Write(buf[:n])
@@ -368,10 +392,10 @@ func digestFile(ctx context.Context, f file, st stat, keep int64) (d, stamp tool
 			break
 		}
 		if err != nil {
-			return "", "", nil, err
+			return "", nil, err
 		}
-		if off > maxHashBytes {
-			return "", stampOf(st), nil, nil
+		if off > limit {
+			return "", nil, errTooLong
 		}
 	}
 	if keep >= 0 && content == nil {
@@ -379,7 +403,7 @@ func digestFile(ctx context.Context, f file, st stat, keep int64) (d, stamp tool
 	}
 	var sum [sha256.Size]byte
 	h.Sum(sum[:0])
-	return tool.SumDigest(sum), "", content, nil
+	return tool.SumDigest(sum), content, nil
 }
 
 // stampOf stands in for the digest of content that is not read.

@@ -31,33 +31,48 @@ const racyTime = 100 * time.Millisecond
 // that names the path, agreed to. A secret is never changed.
 //
 // Commit may be called from several goroutines.
+//
+// What a commit takes away is kept in the journal, see [Workspace.Undo].
 func (w *Workspace) Commit(ctx context.Context, ws *tool.WriteSet, allowed ...tool.ProtectedPath) error {
-	if ws.Empty() {
+	return w.CommitBy(ctx, By{}, ws, allowed...)
+}
+
+// CommitBy is Commit on behalf of a call, which the journal names.
+func (w *Workspace) CommitBy(ctx context.Context, by By, ws *tool.WriteSet, allowed ...tool.ProtectedPath) error {
+	c := &commit{w: w, ctx: ctx, by: by, set: ws, allowed: allowed}
+	return c.run()
+}
+
+func (c *commit) run() error {
+	if c.set.Empty() {
 		return nil
 	}
-	c := &commit{w: w, ctx: ctx, set: ws, allowed: allowed, held: map[string]*heldDir{}}
-	c.sim.w = w
+	c.held = map[string]*heldDir{}
+	c.sim.w = c.w
 	defer c.close()
-	if err := c.plan(ws); err != nil {
+	if err := c.plan(c.set); err != nil {
 		return err
 	}
-	unlock, err := w.lock(ctx, c.shards())
+	unlock, err := c.w.lock(c.ctx, c.shards())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	for _, step := range []func() error{c.check, c.mayChange, c.stage, c.publish, c.mightChange} {
+	for _, step := range []func() error{c.check, c.mayChange, c.begin, c.stage, c.publish, c.mightChange, c.keep} {
 		if err := step(); err != nil {
-			return errors.Join(err, c.rollback())
+			err = errors.Join(err, c.rollback())
+			c.abandon()
+			return err
 		}
 	}
-	return c.finish()
+	return errors.Join(c.finish(), c.endLog())
 }
 
 // commit is one run.
 type commit struct {
 	w       *Workspace
 	ctx     context.Context
+	by      By
 	set     *tool.WriteSet
 	allowed []tool.ProtectedPath
 
@@ -70,6 +85,12 @@ type commit struct {
 	remade map[tool.Identity]tool.Identity
 
 	locked int // staged files that are locked
+
+	log     Logged // what the journal gets
+	logging bool   // and has
+	copied  int64  // bytes that were kept by copying them
+
+	restoring map[string]LoggedChange // of an undo: what entries of this path put back
 
 	undo []func() error // of the steps done, in their order
 	late []func()       // what to clear away once all is in place
@@ -116,6 +137,9 @@ type unit struct {
 	temp string
 	tmp  *heldDir
 	own  mark // our temporary file
+
+	old     *heldDir // where what the unit took out of its place is, until all is done; nil: nothing, or not yet
+	oldName string
 
 	lock   file // keeps the staged file from being taken for a leftover
 	locked bool

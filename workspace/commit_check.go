@@ -251,6 +251,9 @@ func (c *commit) checkTree(u *unit, d dir, name string) error {
 			return pathError(path, errOtherMount)
 		}
 		found++
+		if st.typ != File {
+			u.seen[path] = st
+		}
 		switch st.typ {
 		case File:
 			if old, ok := u.seen[path]; ok {

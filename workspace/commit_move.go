@@ -94,6 +94,7 @@ func (c *commit) moveFile(i int) error {
 	if swap {
 		gone := c.units[i-1]
 		gone.tmp, gone.temp = tmp, temp
+		gone.old, gone.oldName = tmp, temp
 		back = func() error { return c.swapBack(path, tmp, temp, u.to, u.dest, file) }
 		if err := c.unchanged(tmp.d, temp, gone.e, &gone.st); err != nil {
 			return errors.Join(err, back())

@@ -20,10 +20,14 @@ func (c *commit) stage() error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		if int64(len(u.e.Blob)) != u.e.Size || tool.DigestOf(u.e.Blob) != u.e.After {
+		if !c.fromJournal(u.e) && (int64(len(u.e.Blob)) != u.e.Size || tool.DigestOf(u.e.Blob) != u.e.After) {
 			return mismatch(u.e.Path, "the content is not the one that the write set names")
 		}
-		if err := c.stageFile(u); err != nil {
+		stage := c.stageFile
+		if u.e.Mode&fs.ModeSymlink != 0 {
+			stage = c.stageLink
+		}
+		if err := stage(u); err != nil {
 			return err
 		}
 	}
@@ -52,8 +56,18 @@ func (c *commit) stageFile(u *unit) error {
 		defer f.close()
 	}
 	c.undo = append(c.undo, func() error { c.removeOwn(u); return nil })
-	if err := f.write(u.e.Blob); err != nil {
+	if c.fromJournal(u.e) {
+		err = c.copyBack(f, u.e)
+	} else {
+		err = f.write(u.e.Blob)
+	}
+	if err != nil {
 		return pathError(path, err)
+	}
+	if l, ok := c.restoring[path]; ok && u.now == nil {
+		if err := f.become(l.UID, l.GID, modePerm(l.Mode)); err != nil {
+			return pathError(path, err)
+		}
 	}
 	if u.now != nil {
 		old, st, err := u.now.d.openFile(u.nowName)
@@ -216,6 +230,10 @@ func (c *commit) makeDir(u *unit) error {
 	}
 	h.id = st.id
 	u.in.touched = true
+	if l, ok := c.restoring[path]; ok && made {
+		// Last, because it may forbid what is still to be made in it.
+		c.late = append(c.late, func() { _ = h.d.become(l.UID, l.GID, modePerm(l.Mode)) })
+	}
 	if made {
 		c.undo = append(c.undo, func() error {
 			err := u.in.d.rmdir(u.name)
@@ -266,6 +284,7 @@ func (c *commit) replace(u *unit) error {
 	if err := c.unchanged(u.tmp.d, u.temp, u.e, &u.st); err != nil {
 		return errors.Join(err, back())
 	}
+	u.old, u.oldName = u.tmp, u.temp
 	c.undo = append(c.undo, back)
 	c.late = append(c.late, func() { c.unlinkIf(u.tmp, u.temp, u.st.id) })
 	return nil
@@ -318,6 +337,7 @@ func (c *commit) replaceOver(u *unit) error {
 	}
 	u.in.touched = true
 	if linked {
+		u.old, u.oldName = u.tmp, keep
 		c.undo = append(c.undo, func() error {
 			u.temp = c.w.tempName()
 			free, err := c.pullBack(path, u.in, u.name, u.tmp, u.temp, u.own)
@@ -362,6 +382,7 @@ func (c *commit) remove(i int) error {
 	if err != nil {
 		return errors.Join(err, back())
 	}
+	u.old, u.oldName = u.tmp, u.temp
 	c.undo = append(c.undo, back)
 	c.late = append(c.late, func() {
 		if !u.e.Mode.IsDir() {
@@ -394,7 +415,8 @@ func (c *commit) shelter(i int, h *heldDir, parent string) *heldDir {
 	return h
 }
 
-// finish makes the result durable and clears away what was replaced.
+// finish makes the result durable and clears away what was replaced. What it
+// cannot clear away, the next opening of the workspace does.
 func (c *commit) finish() error {
 	var lost error
 	sync := func(h *heldDir) {
@@ -407,6 +429,9 @@ func (c *commit) finish() error {
 	}
 	for _, h := range c.made {
 		sync(h)
+	}
+	if err := c.inPlace(); err != nil {
+		return err
 	}
 	for _, f := range c.late {
 		f()

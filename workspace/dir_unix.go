@@ -352,6 +352,31 @@ func (f file) takeAfter(old file, st stat) error {
 	return copyXattrs(f.fd, old.fd)
 }
 
+// become gives f an owner, as far as we may, and a mode.
+func (f file) become(uid, gid, mode uint32) error {
+	st, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if st.uid != uid || st.gid != gid {
+		err := retry(func() error { return unix.Fchown(f.fd, int(uid), int(gid)) })
+		if err == unix.EPERM {
+			mode &= 0o777 // another's rights are not ours to give
+		} else if err != nil {
+			return err
+		}
+	}
+	return retry(func() error { return unix.Fchmod(f.fd, mode) })
+}
+
+// become is the same for directories.
+func (d dir) become(uid, gid, mode uint32) error { return file{d.fd}.become(uid, gid, mode) }
+
+func (d dir) symlink(target, name string) error {
+	d.w.step("symlink")
+	return retry(func() error { return unix.Symlinkat(target, d.fd, name) })
+}
+
 // takeAfter is the same for directories.
 func (d dir) takeAfter(old dir, st stat) error { return file{d.fd}.takeAfter(file{old.fd}, st) }
 

@@ -3,7 +3,6 @@ package workspace
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -329,22 +328,14 @@ func (f file) osFile(string) *os.File { return f.f }
 
 func (d dir) takeAfter(dir, stat) error { return nil }
 
+func (f file) become(_, _, mode uint32) error { return nil }
+
+func (d dir) become(_, _, mode uint32) error { return nil }
+
+func (d dir) symlink(target, name string) error { return unwrap(d.r.Symlink(target, name)) }
+
 func (d dir) dup() (dir, error) { return d.reread() }
 
 func (f file) takeAfter(_ file, st stat) error {
 	return unwrap(f.f.Chmod(permMode(st.mode)))
-}
-
-func modePerm(m fs.FileMode) uint32 {
-	bits := uint32(m.Perm())
-	if m&fs.ModeSetuid != 0 {
-		bits |= 0o4000
-	}
-	if m&fs.ModeSetgid != 0 {
-		bits |= 0o2000
-	}
-	if m&fs.ModeSticky != 0 {
-		bits |= 0o1000
-	}
-	return bits
 }

@@ -75,6 +75,21 @@ func permMode(bits uint32) fs.FileMode {
 	return m
 }
 
+// modePerm is the way back.
+func modePerm(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	if m&fs.ModeSetuid != 0 {
+		bits |= 0o4000
+	}
+	if m&fs.ModeSetgid != 0 {
+		bits |= 0o2000
+	}
+	if m&fs.ModeSticky != 0 {
+		bits |= 0o1000
+	}
+	return bits
+}
+
 // sameState reports whether nothing that we can see without reading has
 // happened to the object between the two looks.
 func (s stat) sameState(t stat) bool {

@@ -41,6 +41,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,6 +55,14 @@ type Options struct {
 	// StateDir is where lock files live; it is created with mode 0700. Without
 	// it locks hold only between the calls of this process.
 	StateDir string
+
+	// Journal bounds what is kept for undo, below StateDir. Without StateDir
+	// nothing is.
+	Journal JournalOptions
+
+	// Notice takes remarks for a person: that a commit was taken back whose
+	// process had died. Nil drops them.
+	Notice func(string)
 
 	// NoSync skips fsync. A power cut may then lose or tear what was committed.
 	NoSync bool
@@ -103,6 +112,7 @@ type Workspace struct {
 	surveys surveys
 	denied  deniedDirs
 	swept   sweptDirs
+	journal *journal // nil: none is kept
 }
 
 // Verb is what a call is about to do to a name.
@@ -160,6 +170,8 @@ func Open(path string, opts Options) (*Workspace, error) {
 	}
 	w.probe(opts)
 	w.deny(opts.Deny)
+	w.openJournal()
+	w.recover()
 	return w, nil
 }
 
@@ -170,7 +182,7 @@ func (w *Workspace) step(op string) {
 }
 
 // Close gives the root up. Overlays and handles must not be used afterwards.
-func (w *Workspace) Close() error { return w.closeRoot() }
+func (w *Workspace) Close() error { return errors.Join(w.journal.close(), w.closeRoot()) }
 
 // RealPath is where the root was when the workspace was opened, without links.
 // It is for people and for reading absolute arguments; nothing is opened by it.

@@ -1,0 +1,452 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasmtools/wasmtools/tool"
+)
+
+// journaled is a box with a journal, whose state folder lies in the given
+// directory, or beside the workspace.
+func journaled(t testing.TB, stateIn string, opts Options) *box {
+	t.Helper()
+	opts.NoSync = true
+	if opts.StateDir = stateIn; stateIn == "" {
+		opts.StateDir = t.TempDir()
+	}
+	return newBox(t, opts)
+}
+
+// otherDevice is a folder on another file system than that of the tests.
+func otherDevice(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "wasmtools-test-")
+	if err != nil {
+		t.Skip("needs a second file system: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	here, err1 := os.Stat(t.TempDir())
+	there, err2 := os.Stat(dir)
+	if err1 != nil || err2 != nil || device(here) == device(there) {
+		t.Skip("needs a second file system")
+	}
+	return dir
+}
+
+// do makes one commit, as a call of that name.
+func (b *box) do(call string, f func(o *Overlay) error) {
+	b.t.Helper()
+	o := b.overlay()
+	defer o.Close()
+	if err := f(o); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.w.CommitBy(b.t.Context(), By{Session: "s", Turn: "t1", Call: call, Tool: "test"}, o.WriteSet(), b.protected(o)...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) protected(o *Overlay) []tool.ProtectedPath {
+	p, err := o.Protected(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func (b *box) undo(o UndoOptions) Undone {
+	b.t.Helper()
+	u, err := b.w.Undo(b.t.Context(), o)
+	if err != nil {
+		b.t.Fatalf("Undo(%+v) = %v", o, err)
+	}
+	return u
+}
+
+// clean checks that nothing is left of commits: no temporary names, and no file
+// with a second name.
+func (b *box) clean() {
+	b.t.Helper()
+	filepath.WalkDir(b.W, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			b.t.Error(err)
+			return nil
+		}
+		if IsTemp(e.Name()) {
+			b.t.Errorf("%s is left", p)
+		}
+		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() && links(fi) > 1 {
+			b.t.Errorf("%s has %d names", p, links(fi))
+		}
+		return nil
+	})
+}
+
+func TestUndoEachChange(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		name string
+		do   func(o *Overlay) error
+	}{
+		{"new file", func(o *Overlay) error { return second(o.Write(ctx, "new/deep/f", []byte("x"), false)) }},
+		{"empty file", func(o *Overlay) error { return second(o.Write(ctx, "e", nil, false)) }},
+		{"overwrite", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("other"), true)) }},
+		{"overwrite by nothing", func(o *Overlay) error { return second(o.Write(ctx, "a", nil, true)) }},
+		{"edit", func(o *Overlay) error { return second(o.Edit(ctx, "run.sh", []Edit{{Old: "echo", New: "print"}})) }},
+		{"delete", func(o *Overlay) error { return second(o.Remove(ctx, "run.sh", false)) }},
+		{"delete a link", func(o *Overlay) error { return second(o.Remove(ctx, "in", false)) }},
+		{"delete a link that leaves", func(o *Overlay) error { return second(o.Remove(ctx, "out", false)) }},
+		{"delete a tree", func(o *Overlay) error { return second(o.Remove(ctx, "d", true)) }},
+		{"delete an empty directory", func(o *Overlay) error { return second(o.Remove(ctx, "empty", true)) }},
+		{"make a directory", func(o *Overlay) error { return o.Mkdir(ctx, "x/y/z") }},
+		{"move a file", func(o *Overlay) error { return second(o.Rename(ctx, "a", "d/moved", false)) }},
+		{"move over a file", func(o *Overlay) error { return second(o.Rename(ctx, "a", "run.sh", true)) }},
+		{"move a directory", func(o *Overlay) error { return second(o.Rename(ctx, "d", "n/d2", false)) }},
+		{"move a link", func(o *Overlay) error { return second(o.Rename(ctx, "in", "in2", false)) }},
+		{"write what is there", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("one\n"), true)) }},
+		{"a protected file", func(o *Overlay) error { return second(o.Write(ctx, ".vscode/tasks.json", []byte("{}"), false)) }},
+		{"several", func(o *Overlay) error {
+			for _, f := range []func() error{
+				func() error { return second(o.Write(ctx, "a", []byte("2"), true)) },
+				func() error { return second(o.Remove(ctx, "d/e", true)) },
+				func() error { return second(o.Rename(ctx, "run.sh", "d/e", false)) },
+				func() error { return second(o.Write(ctx, "d/n", []byte("n"), false)) },
+				func() error { return second(o.Rename(ctx, "d", "dd", false)) },
+			} {
+				if err := f(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		for _, other := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/other device %v", c.name, other), func(t *testing.T) {
+				state := ""
+				if other {
+					state = otherDevice(t)
+				}
+				b := journaled(t, state, Options{})
+				b.guardOutside()
+				b.build("a = one\n", "run.sh = echo\n", "d/e/f = deep", "d/e/g = deep", "d/link => e/f", "in => a", "out => $O/secret", "empty/")
+				must(t, os.Chmod(b.W+"/run.sh", 0o750))
+				must(t, os.Chmod(b.W+"/d/e/g", 0o444))
+				must(t, os.Chmod(b.W+"/d/e", 0o700))
+				before := tree(t, b.W)
+				b.do("c1", c.do)
+				after := tree(t, b.W)
+				same := c.name == "write what is there"
+				if same != (after == before) {
+					t.Fatalf("the change made a difference: %v", !same)
+				}
+				b.clean()
+				dry := b.undo(UndoOptions{DryRun: true})
+				if tree(t, b.W) != after || dry.Seq != 0 || !same && dry.Diff == "" {
+					t.Errorf("a dry run changed something, or shows nothing: %+v", dry)
+				}
+				u := b.undo(UndoOptions{})
+				if got := tree(t, b.W); got != before {
+					t.Errorf("after the undo\n%s\nwant\n%s\nnotes %q, conflicts %v", got, before, u.Notes, u.Conflicts)
+				}
+				b.clean()
+				if same {
+					return
+				}
+				// An undo is a commit like any other.
+				b.undo(UndoOptions{Commit: u.Seq})
+				if got := tree(t, b.W); got != after {
+					t.Errorf("after the undo of the undo\n%s\nwant\n%s", got, after)
+				}
+				b.clean()
+				log, err := b.w.Log(ctx)
+				must(t, err)
+				if len(log) != 3 || log[0].UndoneBy != 0 || log[1].UndoneBy != log[2].Seq {
+					t.Errorf("the journal has %d commits, %+v", len(log), log[0].UndoneBy)
+				}
+			})
+		}
+	}
+}
+
+func TestUndoConflicts(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		name    string
+		do      func(o *Overlay) error
+		meddle  func(W string) error
+		path    string
+		because string
+	}{
+		{"changed since", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("2"), true)) },
+			func(W string) error { return os.WriteFile(W+"/a", []byte("3"), 0o644) }, "a", "changed since"},
+		{"gone since", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("2"), true)) },
+			func(W string) error { return os.Remove(W + "/a") }, "a", "not there any more"},
+		{"made again since", func(o *Overlay) error { return second(o.Remove(ctx, "a", false)) },
+			func(W string) error { return os.WriteFile(W+"/a", []byte("1"), 0o644) }, "a", "stands there now"},
+		{"a link since", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("2"), true)) },
+			func(W string) error { os.Remove(W + "/a"); return os.Symlink(W+"/b", W+"/a") }, "a", "link stands there"},
+		{"moved file changed", func(o *Overlay) error { return second(o.Rename(ctx, "a", "m", false)) },
+			func(W string) error { return os.WriteFile(W+"/m", []byte("3"), 0o644) }, "m", "changed since"},
+		{"source taken", func(o *Overlay) error { return second(o.Rename(ctx, "a", "m", false)) },
+			func(W string) error { return os.WriteFile(W+"/a", []byte("3"), 0o644) }, "m", "exists"},
+		{"a secret by now", func(o *Overlay) error { return second(o.Rename(ctx, "b", "m", false)) },
+			func(W string) error { os.Remove(W + "/m"); return os.WriteFile(W+"/m", nil, 0o644) }, "m", "changed since"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := journaled(t, "", Options{})
+			b.build("a = 1", "b = same", "z = 1")
+			b.do("c", func(o *Overlay) error {
+				if err := c.do(o); err != nil {
+					return err
+				}
+				return second(o.Write(ctx, "z", []byte("2"), true))
+			})
+			must(t, c.meddle(b.W))
+			before := tree(t, b.W)
+			u := b.undo(UndoOptions{})
+			if len(u.Conflicts) != 1 || u.Conflicts[0].Path != c.path || !strings.Contains(u.Conflicts[0].Why, c.because) || u.Seq != 0 {
+				t.Errorf("conflicts %+v; want one of %s: %s", u.Conflicts, c.path, c.because)
+			}
+			if tree(t, b.W) != before {
+				t.Error("something was changed in spite of a conflict")
+			}
+		})
+	}
+}
+
+// What is kept is another name of the file that was taken away: who has it open
+// can still write to it, and then it is not put back as if it were what it was.
+func TestUndoOfAWriterInPlace(t *testing.T) {
+	b := journaled(t, "", Options{})
+	b.build("log = one\n")
+	f, err := os.OpenFile(b.W+"/log", os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	defer f.Close()
+	b.do("c", func(o *Overlay) error { return second(o.Remove(t.Context(), "log", false)) })
+	if _, err := f.WriteString("two\n"); err != nil {
+		t.Fatal(err)
+	}
+	u := b.undo(UndoOptions{})
+	if len(u.Conflicts) != 1 || !strings.Contains(u.Conflicts[0].Why, "has written to it since") {
+		t.Errorf("conflicts %+v", u.Conflicts)
+	}
+}
+
+func TestUndoChooses(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, "", Options{})
+	put := func(session, turn, call, name, text string) {
+		t.Helper()
+		o := b.overlay()
+		_, err := o.Write(ctx, name, []byte(text), true)
+		must(t, err)
+		must(t, b.w.CommitBy(ctx, By{Session: session, Turn: turn, Call: call}, o.WriteSet()))
+	}
+	put("s1", "t1", "call-1", "a", "1")
+	must(t, second(b.w.Checkpoint(ctx, "start", By{})))
+	put("s1", "t1", "call-2", "b", "1")
+	put("s1", "t2", "call-3", "a", "2")
+	put("s2", "t1", "call-1", "c", "1")
+
+	for _, c := range []struct {
+		name string
+		o    UndoOptions
+		code tool.Code
+		want string // the files that would change
+	}{
+		{"the last", UndoOptions{}, "", "c"},
+		{"a call", UndoOptions{Call: "call-3"}, "", "a"},
+		{"a call of two sessions", UndoOptions{Call: "call-1"}, tool.NotUnique, ""},
+		{"a call of one session", UndoOptions{Call: "call-1", Session: "s2"}, "", "c"},
+		{"a turn of one session", UndoOptions{Turn: "t1", Session: "s2"}, "", "c"},
+		{"back to a checkpoint", UndoOptions{To: "start"}, "", "c a b"},
+		{"back to a number", UndoOptions{To: "4"}, "", "c"},
+		{"a commit", UndoOptions{Commit: 3}, "", "b"},
+		{"no such checkpoint", UndoOptions{To: "nope"}, tool.NotFound, ""},
+		{"no such call", UndoOptions{Call: "call-9"}, tool.NotFound, ""},
+		{"no such commit", UndoOptions{Commit: 99}, tool.NotFound, ""},
+		{"a checkpoint is no commit", UndoOptions{Commit: 2}, tool.NotFound, ""},
+		{"two ways", UndoOptions{Commit: 1, Call: "call-3"}, tool.InvalidArguments, ""},
+		{"since the end", UndoOptions{To: "5"}, tool.NoChange, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.DryRun = true
+			u, err := b.w.Undo(ctx, c.o)
+			if tool.CodeOf(err) != c.code {
+				t.Fatalf("error %v; want the code %q", err, c.code)
+			}
+			var paths []string
+			if u.Writes != nil {
+				for _, e := range u.Writes.Entries {
+					paths = append(paths, e.Path)
+				}
+			}
+			if got := strings.Join(paths, " "); got != c.want || len(u.Conflicts) > 0 {
+				t.Errorf("changes %q, conflicts %v; want %q", got, u.Conflicts, c.want)
+			}
+		})
+	}
+	// call-1 of s1 made a, which call-3 changed: alone it cannot be undone.
+	if u := b.undo(UndoOptions{Call: "call-1", Session: "s1"}); len(u.Conflicts) != 1 {
+		t.Errorf("conflicts %+v; want one", u.Conflicts)
+	}
+	b.undo(UndoOptions{To: "start"})
+	if b.read("a") != "1" {
+		t.Errorf("a holds %q", b.read("a"))
+	}
+	if _, err := b.w.Undo(ctx, UndoOptions{Call: "call-3"}); tool.CodeOf(err) != tool.NoChange || !strings.Contains(err.Error(), "undone already, by commit 6") {
+		t.Errorf("a second undo: %v", err)
+	}
+	b.undo(UndoOptions{}) // the only one that is left
+	if got := tree(t, b.W); strings.Contains(got, `"a"`) {
+		t.Errorf("left: %s", got)
+	}
+	if _, err := b.w.Undo(ctx, UndoOptions{}); tool.CodeOf(err) != tool.NotFound {
+		t.Errorf("with nothing left: %v", err)
+	}
+	for _, name := range []string{"start", "12", "-x", "a b", strings.Repeat("x", 101), "a\x1b"} {
+		if _, err := b.w.Checkpoint(ctx, name, By{}); err == nil {
+			t.Errorf("a checkpoint %q was made", name)
+		}
+	}
+}
+
+func TestNoJournal(t *testing.T) {
+	for _, opts := range []Options{{}, {StateDir: t.TempDir(), Journal: JournalOptions{Off: true}}} {
+		b := newBox(t, opts)
+		b.do("c", func(o *Overlay) error { return second(o.Write(t.Context(), "a", []byte("1"), false)) })
+		if _, err := b.w.Undo(t.Context(), UndoOptions{}); tool.CodeOf(err) != tool.NotAvailable {
+			t.Errorf("Undo = %v", err)
+		}
+	}
+}
+
+func TestJournalIsPruned(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, "", Options{Journal: JournalOptions{MaxBytes: 250, MaxAge: time.Hour}})
+	for i := range 6 {
+		b.do("c", func(o *Overlay) error {
+			return second(o.Write(ctx, "a", []byte(strings.Repeat(fmt.Sprint(i), 100)), true))
+		})
+	}
+	kept := func() int {
+		e, err := os.ReadDir(b.w.journal.path("kept"))
+		must(t, err)
+		return len(e)
+	}
+	if n := kept(); n != 5 {
+		t.Fatalf("%d contents are kept, want 5", n)
+	}
+	must(t, b.w.journal.prune(ctx, time.Now()))
+	log, err := b.w.Log(ctx)
+	must(t, err)
+	if len(log) != 2 || kept() != 2 {
+		t.Errorf("%d commits and %d contents are left; want 2 and 2", len(log), kept())
+	}
+	b.undo(UndoOptions{})
+	b.undo(UndoOptions{})
+	if got := b.read("a"); got != strings.Repeat("3", 100) {
+		t.Errorf("after two undos: %q", got[:5])
+	}
+	must(t, b.w.journal.prune(ctx, time.Now().Add(2*time.Hour)))
+	if log, _ = b.w.Log(ctx); len(log) != 1 {
+		t.Errorf("%d commits are left after their time; want the newest", len(log))
+	}
+	// A commit that has begun needs what it names.
+	r := Logged{Changes: []LoggedChange{{Op: tool.OpWrite, Path: "x", Was: File, Before: tool.DigestOf(nil), Kept: "needed"}}}
+	must(t, b.w.journal.write(&r))
+	must(t, os.WriteFile(b.w.journal.path("kept", "needed"), []byte("x"), 0o600))
+	must(t, os.WriteFile(b.w.journal.path("kept", "needless"), []byte("x"), 0o600))
+	must(t, b.w.journal.prune(ctx, time.Now()))
+	if _, err := os.Stat(b.w.journal.path("kept", "needed")); err != nil {
+		t.Error("what an open commit needs was removed")
+	}
+	if _, err := os.Stat(b.w.journal.path("kept", "needless")); err == nil {
+		t.Error("what nobody needs is left")
+	}
+}
+
+// Random commits, and then back to the start: everything is as it was.
+func TestUndoProperty(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
+		r := rand.New(rand.NewPCG(uint64(round), 7))
+		b := journaled(t, "", Options{})
+		b.guardOutside()
+		b.build("a/b/c = 1", "a/d = 2", "b = 3", "in => b", "out => $O/secret", "c/", "a/l => ../b")
+		start := tree(t, b.W)
+		for i := range 12 {
+			o := b.overlay()
+			for range 1 + r.IntN(4) {
+				var known []string
+				filepath.WalkDir(b.W, func(p string, _ fs.DirEntry, _ error) error {
+					if p != b.W {
+						known = append(known, strings.TrimPrefix(p, b.W+"/"))
+					}
+					return nil
+				})
+				p, q := randomPath(r, known), randomPath(r, known)
+				switch r.IntN(6) {
+				case 0, 1:
+					o.Write(t.Context(), p, fmt.Appendf(nil, "%d.%d", i, r.IntN(9)), r.IntN(3) > 0)
+				case 2:
+					o.Remove(t.Context(), p, true)
+				case 3:
+					o.Rename(t.Context(), p, q, r.IntN(2) == 0)
+				case 4:
+					o.Mkdir(t.Context(), p)
+				case 5:
+					o.Edit(t.Context(), p, []Edit{{Old: "1", New: "one"}})
+				}
+			}
+			ws := o.WriteSet()
+			if err := b.w.CommitBy(t.Context(), By{Call: fmt.Sprint(i)}, ws, b.protected(o)...); err != nil {
+				t.Fatalf("round %d, commit %d: %v\n%+v", round, i, err, ws.Entries)
+			}
+			o.Close()
+		}
+		log, err := b.w.Log(t.Context())
+		must(t, err)
+		end := tree(t, b.W)
+		if r.IntN(2) == 0 { // all at once
+			u := b.undo(UndoOptions{To: firstSeq(t, b)})
+			if got := tree(t, b.W); got != start {
+				t.Fatalf("round %d: after the undo\n%s\nwant\n%s\nit was\n%s\nnotes %q, conflicts %+v\n%+v", round, got, start, end, u.Notes, u.Conflicts, u.Writes.Entries)
+			}
+			u = b.undo(UndoOptions{Commit: u.Seq})
+			if got := tree(t, b.W); got != end {
+				t.Fatalf("round %d: after the undo of the undo\n%s\nwant\n%s\nnotes %q, conflicts %+v", round, got, end, u.Notes, u.Conflicts)
+			}
+		} else {
+			for range log {
+				if log, _ := b.w.Log(t.Context()); len(log) > 0 && log[0].UndoneBy == 0 {
+					u := b.undo(UndoOptions{})
+					if len(u.Conflicts) > 0 {
+						t.Fatalf("round %d: conflicts %+v", round, u.Conflicts)
+					}
+				}
+			}
+			if got := tree(t, b.W); got != start {
+				t.Fatalf("round %d: after all undos\n%s\nwant\n%s", round, got, start)
+			}
+		}
+		b.clean()
+	}
+}
+
+// firstSeq adds a record below all commits, to go back to.
+func firstSeq(t *testing.T, b *box) string {
+	t.Helper()
+	must(t, os.WriteFile(b.w.journal.path("done", recordName(0)), []byte(`{"seq":0,"checkpoint":"start"}`), 0o600))
+	return "start"
+}
