@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/wasmtools/wasmtools/tool"
+	"github.com/wasmtools/wasmtools/workspace"
 )
 
 // maxRejudged bounds how often a call that a standing verdict allows is
@@ -47,7 +48,8 @@ func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 			}
 			return r
 		}
-		err := t.space.files.Commit(ctx, p.preview.Writes, p.allowed...)
+		by := workspace.By{Session: p.inv.Session, Turn: p.inv.TurnID, Call: p.inv.CallID, Tool: p.inv.Tool}
+		err := t.space.files.CommitBy(ctx, by, p.preview.Writes, p.allowed...)
 		switch {
 		case err == nil:
 			p.rec.committed(p.preview.Writes)

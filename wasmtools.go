@@ -114,6 +114,10 @@ type Options struct {
 	// Artifacts bounds what is kept of results that are not shown whole.
 	Artifacts artifact.Options
 
+	// Undo bounds what is kept of what commits take away, below StateDir, so that
+	// it can be put back; see [Runtime.Files].
+	Undo workspace.JournalOptions
+
 	// CompileChild are the arguments that start a process which calls
 	// runtime.CompileMain and nothing else: [Options.Modules] are then compiled
 	// there, within limits of time and memory. Empty means in this process.
@@ -309,6 +313,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		s.files, err = workspace.Open(w.Dir, workspace.Options{
 			StateDir: o.StateDir, Deny: append([]string{o.StateDir, o.CacheDir}, o.Private...),
 			DenyRead: w.DenyRead, Protect: w.Protect, AllowRead: w.AllowRead, AllowHardLinks: w.AllowHardLinks,
+			Journal: o.Undo, Notice: r.notice,
 		})
 		if err != nil {
 			return nil, err
@@ -445,6 +450,18 @@ func (r *Runtime) Close() error {
 		errs = append(errs, s.files.Close(), s.archive.close())
 	}
 	return errors.Join(errs...)
+}
+
+// Files are those of a workspace, by its name; "" is the first. What they offer
+// beyond the tools is the journal: what was committed, by which call, undo,
+// checkpoints and changes. Nobody is asked about what is done there.
+func (r *Runtime) Files(name string) (*workspace.Workspace, error) {
+	for i, s := range r.spaces {
+		if s.name == name || name == "" && i == 0 {
+			return s.files, nil
+		}
+	}
+	return nil, fmt.Errorf("wasmtools: no workspace is named %q", name)
 }
 
 // Decide answers a ticket from outside the approvers, for instance from another

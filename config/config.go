@@ -54,6 +54,7 @@ type Settings struct {
 	Skills     []string // folders, as they are written
 	Budget     Budget
 	Artifacts  Artifacts
+	Undo       Undo
 }
 
 // Workspace is about the files that tools can reach.
@@ -141,6 +142,13 @@ type Artifacts struct {
 	KeepDays int // 0: any age stays
 }
 
+// Undo bounds what is kept, of each workspace, of what commits took away.
+type Undo struct {
+	Enabled  bool
+	MaxMiB   int // the oldest commits make room
+	KeepDays int
+}
+
 // Limits bound what one call of an installed module may use. A module that
 // states lower ones keeps to those; one that states higher ones is refused. The
 // built-in tools state their own.
@@ -193,6 +201,7 @@ func Default() Settings {
 		ToolSearch: ToolSearch{Enabled: true, ThresholdPct: 0.15, MinDeferCount: 1},
 		Budget:     Budget{TextKiB: 64, StructuredKiB: 32},
 		Artifacts:  Artifacts{MaxMiB: 2048},
+		Undo:       Undo{Enabled: true, MaxMiB: 2048, KeepDays: 30},
 
 		Limits: Limits{MemoryMiB: 64, TimeMS: 30_000, OutputKiB: 1024, HostCalls: 10_000, Concurrency: 4},
 	}

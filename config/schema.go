@@ -133,6 +133,11 @@ func root() field {
 			{key: "max_mib", form: aNumber, in: UserFile, least: 64, most: 1 << 20, doc: "Room for them in MiB; the oldest make room for new ones. Default 2048."},
 			{key: "keep_days", form: aNumber, in: UserFile, least: 1, most: 36_500, doc: "For how many days they are kept. Default: for any time."},
 		}},
+		{key: "undo", form: aTable, in: UserFile, doc: "What is kept, for each workspace, of what commits took away, for wasmtools undo.", fields: []field{
+			{key: "enabled", form: aBool, in: UserFile, doc: "false keeps nothing. Default true."},
+			{key: "max_mib", form: aNumber, in: UserFile, least: 1, most: 1 << 20, doc: "Room for it in MiB; the oldest commits make room. Default 2048."},
+			{key: "keep_days", form: aNumber, in: UserFile, least: 1, most: 36_500, doc: "For how many days it is kept. Default 30."},
+		}},
 		{key: "limits", form: aTable, in: UserFile | WorkspaceFile, doc: "What one call of an installed module may use. The lowest of all files counts.", fields: []field{
 			{key: "memory_mib", form: aNumber, in: UserFile | WorkspaceFile, least: 1, most: 1024, doc: "Memory in MiB. Default 64."},
 			{key: "time_ms", form: aNumber, in: UserFile | WorkspaceFile, least: 1, most: 3_600_000, doc: "Time in milliseconds. Default 30000."},

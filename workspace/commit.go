@@ -60,9 +60,11 @@ func (c *commit) run() error {
 	defer unlock()
 	for _, step := range []func() error{c.check, c.mayChange, c.begin, c.stage, c.publish, c.mightChange, c.keep} {
 		if err := step(); err != nil {
-			err = errors.Join(err, c.rollback())
-			c.abandon()
-			return err
+			stuck := c.rollback()
+			if stuck == nil {
+				c.abandon() // else the next opening tries again
+			}
+			return errors.Join(err, stuck)
 		}
 	}
 	return errors.Join(c.finish(), c.endLog())
@@ -92,8 +94,9 @@ type commit struct {
 
 	restoring map[string]LoggedChange // of an undo: what entries of this path put back
 
-	undo []func() error // of the steps done, in their order
-	late []func()       // what to clear away once all is in place
+	undo   []func() error // of the steps done, in their order
+	late   []func() error // what to clear away once all is in place
+	untidy bool           // not all of it could be
 }
 
 // heldDir is a directory that names of the set lie in, pinned by an open handle.

@@ -255,6 +255,9 @@ func (c *commit) endLog() error {
 		return nil
 	}
 	c.w.step("end")
+	if c.untidy {
+		return nil // the next opening tries again
+	}
 	j := c.w.journal
 	if err := j.advance(c.log.Seq, "late", "done"); err != nil {
 		return journalError(err)

@@ -99,7 +99,7 @@ func (c *commit) moveFile(i int) error {
 		if err := c.unchanged(tmp.d, temp, gone.e, &gone.st); err != nil {
 			return errors.Join(err, back())
 		}
-		c.late = append(c.late, func() { c.unlinkIf(tmp, temp, gone.st.id) })
+		c.late = append(c.late, func() error { return c.unlinkIf(tmp, temp, gone.st.id) })
 	}
 	if err := c.takeOut(u.in.d, u.name, tmp.d, out); err != nil {
 		return errors.Join(fail(path, err), back())
@@ -123,7 +123,7 @@ func (c *commit) moveFile(i int) error {
 		}
 		return backs()
 	})
-	c.late = append(c.late, func() { c.unlinkIf(tmp, out, u.st.id) })
+	c.late = append(c.late, func() error { return c.unlinkIf(tmp, out, u.st.id) })
 	return nil
 }
 

@@ -55,11 +55,13 @@ func (c *commit) stageFile(u *unit) error {
 	if !u.locked {
 		defer f.close()
 	}
-	c.undo = append(c.undo, func() error { c.removeOwn(u); return nil })
-	if c.fromJournal(u.e) {
-		err = c.copyBack(f, u.e)
-	} else {
-		err = f.write(u.e.Blob)
+	c.undo = append(c.undo, func() error { return c.removeOwn(u) })
+	if err = c.w.fault("write"); err == nil {
+		if c.fromJournal(u.e) {
+			err = c.copyBack(f, u.e)
+		} else {
+			err = f.write(u.e.Blob)
+		}
 	}
 	if err != nil {
 		return pathError(path, err)
@@ -87,7 +89,7 @@ func (c *commit) stageFile(u *unit) error {
 		}
 	}
 	if !c.w.opts.NoSync {
-		if err := f.sync(); err != nil {
+		if err := c.sync(f); err != nil {
 			return pathError(path, err)
 		}
 	}
@@ -145,11 +147,12 @@ func (u *unit) unlock() {
 
 // removeOwn removes a temporary name, but only if what is there is what we put
 // there.
-func (c *commit) removeOwn(u *unit) {
-	if same, err := c.holds(u.tmp.d, u.temp, u.own); err == nil && same {
-		u.tmp.d.unlink(u.temp)
+func (c *commit) removeOwn(u *unit) (err error) {
+	if same, e := c.holds(u.tmp.d, u.temp, u.own); e == nil && same {
+		err = u.tmp.d.unlink(u.temp)
 	}
 	u.unlock()
+	return err
 }
 
 // publish does the units in their order.
@@ -232,7 +235,7 @@ func (c *commit) makeDir(u *unit) error {
 	u.in.touched = true
 	if l, ok := c.restoring[path]; ok && made {
 		// Last, because it may forbid what is still to be made in it.
-		c.late = append(c.late, func() { _ = h.d.become(l.UID, l.GID, modePerm(l.Mode)) })
+		c.late = append(c.late, func() error { return h.d.become(l.UID, l.GID, modePerm(l.Mode)) })
 	}
 	if made {
 		c.undo = append(c.undo, func() error {
@@ -286,7 +289,7 @@ func (c *commit) replace(u *unit) error {
 	}
 	u.old, u.oldName = u.tmp, u.temp
 	c.undo = append(c.undo, back)
-	c.late = append(c.late, func() { c.unlinkIf(u.tmp, u.temp, u.st.id) })
+	c.late = append(c.late, func() error { return c.unlinkIf(u.tmp, u.temp, u.st.id) })
 	return nil
 }
 
@@ -346,16 +349,17 @@ func (c *commit) replaceOver(u *unit) error {
 			}
 			return errors.Join(err, c.giveBack(path, u.tmp, keep, u.in, u.name))
 		})
-		c.late = append(c.late, func() { c.unlinkIf(u.tmp, keep, u.st.id) })
+		c.late = append(c.late, func() error { return c.unlinkIf(u.tmp, keep, u.st.id) })
 	}
 	return nil
 }
 
 // unlinkIf removes a temporary name that still holds what we think it does.
-func (c *commit) unlinkIf(h *heldDir, name string, id tool.Identity) {
+func (c *commit) unlinkIf(h *heldDir, name string, id tool.Identity) error {
 	if st, err := h.d.lstat(name); err == nil && (id == tool.Identity{} || sameID(st.id, id)) {
-		h.d.unlink(name)
+		return h.d.unlink(name)
 	}
+	return nil
 }
 
 // remove takes a name out of its place, looks at what it got, and clears it away
@@ -384,16 +388,15 @@ func (c *commit) remove(i int) error {
 	}
 	u.old, u.oldName = u.tmp, u.temp
 	c.undo = append(c.undo, back)
-	c.late = append(c.late, func() {
+	c.late = append(c.late, func() error {
 		if !u.e.Mode.IsDir() {
-			c.unlinkIf(u.tmp, u.temp, u.st.id)
-			return
+			return c.unlinkIf(u.tmp, u.temp, u.st.id)
 		}
 		want := make(map[string]*tool.Write, len(u.tree))
 		for i := range u.tree {
 			want[u.tree[i].Path] = &u.tree[i]
 		}
-		removeTree(u.tmp.d, u.temp, want, path)
+		return removeTree(u.tmp.d, u.temp, want, path)
 	})
 	return nil
 }
@@ -434,7 +437,9 @@ func (c *commit) finish() error {
 		return err
 	}
 	for _, f := range c.late {
-		f()
+		if f() != nil {
+			c.untidy = true
+		}
 	}
 	for _, h := range c.held {
 		if h.touched {
@@ -446,4 +451,11 @@ func (c *commit) finish() error {
 			WithNext("a person should check the disk").Because(lost)
 	}
 	return nil
+}
+
+func (c *commit) sync(f file) error {
+	if err := c.w.fault("sync"); err != nil {
+		return err
+	}
+	return f.sync()
 }

@@ -130,6 +130,9 @@ func (d dir) readlink(name string) (string, error) {
 
 // create makes a new regular file, open for reading and writing.
 func (d dir) create(name string, perm uint32) (file, error) {
+	if err := d.w.fault("create"); err != nil {
+		return file{-1}, err
+	}
 	fd, err := retryFd(func() (int, error) {
 		return unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
 	})
@@ -137,21 +140,33 @@ func (d dir) create(name string, perm uint32) (file, error) {
 }
 
 func (d dir) mkdir(name string, perm uint32) error {
+	if err := d.w.fault("mkdir"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Mkdirat(d.fd, name, perm) })
 }
 
 func (d dir) unlink(name string) error {
 	d.w.step("unlink")
+	if err := d.w.fault("unlink"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
 }
 
 func (d dir) rmdir(name string) error {
+	if err := d.w.fault("rmdir"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
 }
 
 // rename replaces what stands at the destination.
 func (d dir) rename(name string, to dir, toName string) error {
 	d.w.step("rename")
+	if err := d.w.fault("rename"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Renameat(d.fd, name, to.fd, toName) })
 }
 
@@ -163,6 +178,9 @@ func (d dir) rename(name string, to dir, toName string) error {
 func (d dir) renameNew(name string, to dir, toName string) error {
 	if !d.w.noReplace {
 		d.w.step("renameNew")
+		if err := d.w.fault("renameNew"); err != nil {
+			return err
+		}
 		err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, toName) })
 		if !unsupported(err) {
 			return err
@@ -202,6 +220,9 @@ func (d dir) renameNew(name string, to dir, toName string) error {
 func (d dir) takeOut(name string, to dir, temp string) error {
 	if !d.w.noReplace {
 		d.w.step("takeOut")
+		if err := d.w.fault("takeOut"); err != nil {
+			return err
+		}
 		err := retry(func() error { return renameNoReplace(d.fd, name, to.fd, temp) })
 		if !unsupported(err) {
 			return err
@@ -237,6 +258,9 @@ func (d dir) exchange(name string, to dir, toName string) error {
 		return errNoExchange
 	}
 	d.w.step("exchange")
+	if err := d.w.fault("exchange"); err != nil {
+		return err
+	}
 	err := retry(func() error { return renameExchange(d.fd, name, to.fd, toName) })
 	if unsupported(err) {
 		return errNoExchange
@@ -249,6 +273,9 @@ func (d dir) link(name string, to dir, toName string) error {
 		return unix.EPERM
 	}
 	d.w.step("link")
+	if err := d.w.fault("link"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Linkat(d.fd, name, to.fd, toName, 0) })
 }
 
@@ -273,6 +300,9 @@ func (d dir) access(name string, mode uint32) error {
 }
 
 func (d dir) sync() error {
+	if err := d.w.fault("sync"); err != nil {
+		return err
+	}
 	err := retry(func() error { return unix.Fsync(d.fd) })
 	if err == unix.EINVAL || err == unix.ENOTSUP || err == unix.EBADF {
 		return nil // the file system has no such thing for directories
@@ -374,6 +404,9 @@ func (d dir) become(uid, gid, mode uint32) error { return file{d.fd}.become(uid,
 
 func (d dir) symlink(target, name string) error {
 	d.w.step("symlink")
+	if err := d.w.fault("symlink"); err != nil {
+		return err
+	}
 	return retry(func() error { return unix.Symlinkat(target, d.fd, name) })
 }
 

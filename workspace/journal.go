@@ -188,6 +188,13 @@ func (j *journal) open() error {
 	return nil
 }
 
+// openNow is open for who does not hold j.mu.
+func (j *journal) openNow() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.open()
+}
+
 // openKept opens the folder of kept content with the means that the workspace
 // itself is opened with.
 func openKept(path string) (*Workspace, error) {
@@ -248,6 +255,9 @@ func (j *journal) write(r *Logged) error {
 			}
 		}
 		b, err := json.Marshal(r)
+		if err == nil {
+			err = j.w.fault("journal")
+		}
 		if err == nil {
 			_, err = f.Write(b)
 		}
@@ -324,16 +334,23 @@ func (w *Workspace) Log(ctx context.Context) ([]Logged, error) {
 		return nil, errNoJournal()
 	}
 	list, err := j.seqs("done")
-	if err != nil {
+	late, err2 := j.seqs("late")
+	if err := errors.Join(err, err2); err != nil {
 		return nil, journalError(err)
 	}
+	list = append(list, late...)
+	slices.Sort(list)
+	list = slices.Compact(list)
 	out := make([]Logged, 0, len(list))
 	at := map[uint64]int{}
 	for _, seq := range list {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := j.read("done", seq)
+		r, err := j.read("late", seq)
+		if errors.Is(err, fs.ErrNotExist) {
+			r, err = j.read("done", seq)
+		}
 		if err != nil {
 			continue // removed meanwhile, or torn by a power cut
 		}
@@ -419,10 +436,7 @@ func journalError(err error) error {
 // prune removes the oldest commits beyond the bounds, and then the content that
 // no commit needs. Commits that have begun are left alone.
 func (j *journal) prune(ctx context.Context, now time.Time) error {
-	j.mu.Lock()
-	err := j.open()
-	j.mu.Unlock()
-	if err != nil {
+	if err := j.openNow(); err != nil {
 		return err
 	}
 	unlock, err := j.lock(ctx)

@@ -39,10 +39,7 @@ func (w *Workspace) recover() {
 		return
 	}
 	defer unlock()
-	j.mu.Lock()
-	err = j.open()
-	j.mu.Unlock()
-	if err != nil {
+	if err := j.openNow(); err != nil {
 		return
 	}
 	for _, folder := range []string{"late", "open"} {
@@ -375,7 +372,13 @@ func (s *settler) keep() {
 		switch {
 		case err != nil: // what cannot be kept stays for a day under its temporary name
 		case l.Was == Dir:
-			removeTree(d, temp, nil, "")
+			want := map[string]*tool.Write{}
+			for _, o := range s.r.Changes {
+				if o.Op == tool.OpDelete && under(o.Path, l.Path) {
+					want[o.Path] = &tool.Write{}
+				}
+			}
+			removeTree(d, temp, want, l.Path) // what somebody put into it meanwhile stays
 		default:
 			d.unlink(temp)
 		}

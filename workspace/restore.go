@@ -45,7 +45,7 @@ func (c *commit) stageLink(u *unit) error {
 	if err := u.tmp.d.symlink(string(u.e.Blob), u.temp); err != nil {
 		return pathError(u.e.Path, err)
 	}
-	c.undo = append(c.undo, func() error { c.removeOwn(u); return nil })
+	c.undo = append(c.undo, func() error { return c.removeOwn(u) })
 	st, err := u.tmp.d.lstat(u.temp)
 	if err != nil {
 		return pathError(u.e.Path, err)

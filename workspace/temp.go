@@ -3,6 +3,7 @@ package workspace
 import (
 	"crypto/rand"
 	"encoding/base32"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -152,23 +153,23 @@ func ours(st stat) bool { return isWindows || int(st.uid) == os.Geteuid() }
 // removeTree removes a directory and what is in it, by names in open
 // directories. If want is set, only the paths in it go, and path is the one that
 // name has in it.
-func removeTree(d dir, name string, want map[string]*tool.Write, path string) {
+func removeTree(d dir, name string, want map[string]*tool.Write, path string) (err error) {
 	sub, err := d.openDir(name)
 	if err != nil {
-		return
+		return err
 	}
 	defer sub.close()
-	names, _ := sub.allNames()
+	names, err := sub.allNames()
 	for _, n := range names {
 		p := path + "/" + n
 		if want != nil && want[p] == nil {
 			continue
 		}
-		if st, err := sub.lstat(n); err == nil && st.typ == Dir {
-			removeTree(sub, n, want, p)
-		} else if err == nil {
-			sub.unlink(n)
+		if st, e := sub.lstat(n); e == nil && st.typ == Dir {
+			err = errors.Join(err, removeTree(sub, n, want, p))
+		} else if e == nil {
+			err = errors.Join(err, sub.unlink(n))
 		}
 	}
-	d.rmdir(name)
+	return errors.Join(err, d.rmdir(name))
 }

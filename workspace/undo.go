@@ -67,10 +67,7 @@ func (w *Workspace) Undo(ctx context.Context, o UndoOptions) (Undone, error) {
 		return Undone{}, err
 	}
 	out := Undone{Commits: chosen}
-	w.journal.mu.Lock()
-	err = w.journal.open()
-	w.journal.mu.Unlock()
-	if err != nil {
+	if err := w.journal.openNow(); err != nil {
 		return out, journalError(err)
 	}
 	ov := w.Overlay(OverlayOptions{MaxBytes: maxUndoBytes})

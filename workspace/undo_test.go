@@ -450,3 +450,71 @@ func firstSeq(t *testing.T, b *box) string {
 	must(t, os.WriteFile(b.w.journal.path("done", recordName(0)), []byte(`{"seq":0,"checkpoint":"start"}`), 0o600))
 	return "start"
 }
+
+func TestChanges(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, "", Options{})
+	b.build("same = 1", "edit = one\n", "gone = old\n", "move = m\n", "both = 1\n", "dir/x = x", "back = 1")
+	if got, err := b.w.Changes(ctx, ""); err != nil || len(got) != 0 {
+		t.Errorf("at first: %v, %v", got, err)
+	}
+	b.do("c1", func(o *Overlay) error { return second(o.Write(ctx, "before", []byte("b"), false)) })
+	must(t, second(b.w.Checkpoint(ctx, "here", By{})))
+	b.do("c2", func(o *Overlay) error {
+		for _, err := range []error{
+			second(o.Edit(ctx, "edit", []Edit{{Old: "one", New: "two"}})),
+			second(o.Remove(ctx, "gone", false)),
+			second(o.Rename(ctx, "move", "moved", false)),
+			second(o.Rename(ctx, "dir", "dir2", false)),
+			second(o.Write(ctx, "new", []byte("n\n"), false)),
+			second(o.Write(ctx, "both", []byte("2\n"), true)),
+			second(o.Write(ctx, "back", []byte("2"), true)),
+			second(o.Write(ctx, "temp", []byte("t"), false)),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.do("c3", func(o *Overlay) error {
+		for _, err := range []error{
+			second(o.Edit(ctx, "edit", []Edit{{Old: "two", New: "three"}})),
+			second(o.Edit(ctx, "moved", []Edit{{Old: "m", New: "mm"}})),
+			second(o.Write(ctx, "dir2/x", []byte("y"), true)),
+			second(o.Write(ctx, "back", []byte("1"), true)),
+			second(o.Remove(ctx, "temp", false)),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, os.WriteFile(b.W+"/both", []byte("3\n"), 0o644))
+	got, err := b.w.Changes(ctx, "here")
+	must(t, err)
+	var lines []string
+	for _, c := range got {
+		lines = append(lines, fmt.Sprintf("%s %s %s %v %v", c.Kind, c.Path, c.From, c.Commits, c.Outside))
+	}
+	want := `changed both  [3] true
+moved dir2 dir [3] false
+changed dir2/x  [4] false
+changed edit  [3 4] false
+deleted gone  [3] false
+moved moved move [3 4] false
+new new  [3] false`
+	if text := strings.Join(lines, "\n"); text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+	for _, c := range got {
+		if c.Path == "edit" && !strings.Contains(c.Diff, "-one\n+three\n") || c.Path == "gone" && !strings.Contains(c.Diff, "-old\n") || c.Path == "moved" && !strings.Contains(c.Diff, "-m\n+mm\n") {
+			t.Errorf("the diff of %s:\n%s", c.Path, c.Diff)
+		}
+	}
+	b.undo(UndoOptions{Call: "c3"})
+	if got, _ := b.w.Changes(ctx, "3"); len(got) != 0 {
+		t.Errorf("after the undo there are still changes: %+v", got)
+	}
+}

@@ -22,10 +22,14 @@
 // Other programs may save at any time. A commit that meets another save takes
 // itself back, and the last save stands under its name afterwards.
 //
+// What a commit takes away is kept, and can be put back: [Workspace.Undo].
+//
 // # What it does not promise
 //
-// A crash in the middle of a commit can leave some of its files changed and others
-// not, each whole, and hidden files whose names begin with .wasmtools-tmp-. Staged
+// Without a journal ([Options.StateDir], [JournalOptions]), a crash in the middle of
+// a commit can leave some of its files changed and others not, each whole, and
+// hidden files whose names begin with .wasmtools-tmp-; with one, the next opening
+// of the workspace settles that. Staged
 // new content goes with the next commit in that directory by another process, or
 // after an hour where files cannot be locked; what was taken out of its place, or
 // has a second name there, stays for a day. Where the file system cannot swap two
@@ -106,7 +110,8 @@ type Workspace struct {
 	noReplace  bool // no rename that never replaces
 	noLink     bool // no second names
 	tempName   func() string
-	onStep     func(op string) // before each step and look of a commit that another program could come before
+	onFault    func(op string) error // instead of a step that changes the disk: the error that it has
+	onStep     func(op string)       // before each step and look of a commit that another program could come before
 
 	lists   atomic.Pointer[lists]
 	surveys surveys
@@ -179,6 +184,13 @@ func (w *Workspace) step(op string) {
 	if w.onStep != nil {
 		w.onStep(op)
 	}
+}
+
+func (w *Workspace) fault(op string) error {
+	if w.onFault != nil {
+		return w.onFault(op)
+	}
+	return nil
 }
 
 // Close gives the root up. Overlays and handles must not be used afterwards.

@@ -123,6 +123,7 @@ func (f *runtimeFlags) open(c *cobra.Command) (*wasmtools.Runtime, error) {
 		Limits:      limits(set.Limits),
 		Budget:      func() budget.Gates { return gates(f.source.Settings().Budget) },
 		Artifacts:   kept(set.Artifacts),
+		Undo:        journal(set.Undo),
 		Modules:     modules,
 		Secrets:     secrets(d.state),
 		Hidden:      (&secretValues{dir: filepath.Join(d.state, "secrets")}).get,

@@ -13,6 +13,7 @@ import (
 	"github.com/wasmtools/wasmtools/artifact"
 	"github.com/wasmtools/wasmtools/budget"
 	"github.com/wasmtools/wasmtools/config"
+	"github.com/wasmtools/wasmtools/workspace"
 )
 
 // places are where the settings for a workspace come from.
@@ -78,6 +79,11 @@ func gates(b config.Budget) budget.Gates {
 // kept is a as the store of artifacts takes it.
 func kept(a config.Artifacts) artifact.Options {
 	return artifact.Options{MaxStored: int64(a.MaxMiB) << 20, MaxAge: time.Duration(a.KeepDays) * 24 * time.Hour}
+}
+
+// journal is u as the workspace takes it.
+func journal(u config.Undo) workspace.JournalOptions {
+	return workspace.JournalOptions{Off: !u.Enabled, MaxBytes: int64(u.MaxMiB) << 20, MaxAge: time.Duration(u.KeepDays) * 24 * time.Hour}
 }
 
 // ruleKeeper saves rules from answers in the folder of saved rules.
