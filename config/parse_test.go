@@ -105,6 +105,11 @@ text_kib = 48
 structured_kib = 16
 tools = { grep = 128, "github__*" = 40 }
 
+[undo]
+enabled = false
+max_mib = 100
+keep_days = 7
+
 [artifacts]
 max_mib = 512
 keep_days = 30
@@ -154,6 +159,7 @@ func TestParseEverything(t *testing.T) {
 		Skills:     []string{"~/skills", "/srv/skills"},
 		Budget:     Budget{TextKiB: 48, StructuredKiB: 16, Tools: map[string]int{"grep": 128, "github__*": 40}},
 		Artifacts:  Artifacts{MaxMiB: 512, KeepDays: 30},
+		Undo:       Undo{MaxMiB: 100, KeepDays: 7},
 		Limits:     Limits{MemoryMiB: 32, TimeMS: 10_000, OutputKiB: 512, HostCalls: 500, Concurrency: 2},
 		Tools:      Tools{Remove: []string{"delete_path"}, Only: [][]string{{"read_*", "grep"}}},
 		Rules: []policy.Rule{
@@ -209,7 +215,7 @@ func TestFaults(t *testing.T) {
 		{"a = ", "f:1:4: "},
 		{"[approvals]\nmood = 'ask'\n", `f:2:1: "approvals.mood" is an unknown key; did you mean mode?`},
 		{"[aprovals]\n", `f:1:2: "aprovals" is an unknown key; did you mean approvals?`},
-		{"[zzzzzz]\n", `f:1:2: "zzzzzz" is an unknown key; there are workspace, approvals, terminal, mcp, tool_search, skills, budget, artifacts, limits, tools, rules, examples`},
+		{"[zzzzzz]\n", `f:1:2: "zzzzzz" is an unknown key; there are workspace, approvals, terminal, mcp, tool_search, skills, budget, artifacts, undo, limits, tools, rules, examples`},
 		{"[approvals]\nmode = 'allow-edit'\n", `f:2:8: approvals.mode cannot be "allow-edit"; did you mean allow-edits?`},
 		{"[approvals]\nmode = 'x'\n", `f:2:8: approvals.mode cannot be "x"; it can be ask, allow-edits, plan, deny`},
 		{"[approvals]\nMode = 'ask'\n", `f:2:1: "approvals.Mode" is an unknown key; did you mean mode?`},
