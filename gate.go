@@ -237,6 +237,9 @@ func (t *Turn) verdict(ctx context.Context, rules policy.Policy, p *prepared) po
 		c.Targets = t.space.named(ctx, p.inv.Arguments)
 	}
 	v := policy.Judge(rules, c, site)
+	if c, ok := p.tool.(committer); ok && c.state.Asks != "" && v.Decision == policy.Allow {
+		v.Decision, v.Reason, v.Save = policy.Ask, c.state.Asks, nil // of one of the calls
+	}
 	if p.preview.InPerson && v.Decision != policy.Deny {
 		v.Decision, v.InPerson, v.Save, v.Plan = policy.Ask, true, nil, nil
 	}

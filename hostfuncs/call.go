@@ -97,6 +97,8 @@ type Usage struct {
 	BytesRead int64 // from files
 	NoteBytes int64 // log, emit and progress
 
+	Refused []tool.Refusal // each once, see [tool.Usage]
+
 	Requests                 int64 // over HTTP
 	BytesSent, BytesReceived int64
 	Hosts                    []string // that answered last in a chain of redirects, each once

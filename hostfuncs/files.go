@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -26,7 +27,8 @@ func (c *Call) files() (*workspace.Overlay, error) {
 }
 
 // Stat tells what stands at path.
-func (c *Call) Stat(ctx context.Context, path string) (workspace.Info, error) {
+func (c *Call) Stat(ctx context.Context, path string) (_ workspace.Info, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Info{}, err
@@ -39,7 +41,8 @@ func (c *Call) Stat(ctx context.Context, path string) (workspace.Info, error) {
 
 // List returns a page of a directory. Names that the grant does not let the
 // guest look at are left out and counted.
-func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions) (workspace.Page, error) {
+func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions) (_ workspace.Page, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Page{}, err
@@ -72,7 +75,8 @@ func (c *Call) List(ctx context.Context, path string, opts workspace.ListOptions
 // ReadAt copies bytes of a file into p, which may be a view into the guest's
 // memory: it is written before ReadAt returns and not kept. It returns 0 at the
 // end of the file.
-func (c *Call) ReadAt(ctx context.Context, path string, p []byte, off int64) (int, error) {
+func (c *Call) ReadAt(ctx context.Context, path string, p []byte, off int64) (_ int, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return 0, err
@@ -91,7 +95,8 @@ func (c *Call) ReadAt(ctx context.Context, path string, p []byte, off int64) (in
 
 // Write creates a file, or replaces its content if overwrite is set. data must
 // stay unchanged afterwards.
-func (c *Call) Write(ctx context.Context, path string, data []byte, overwrite bool) (workspace.Change, error) {
+func (c *Call) Write(ctx context.Context, path string, data []byte, overwrite bool) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -104,7 +109,8 @@ func (c *Call) Write(ctx context.Context, path string, data []byte, overwrite bo
 const MaxText = 8 << 20
 
 // ReadText gives a whole file as text, as [workspace.Overlay.ReadText] tells.
-func (c *Call) ReadText(ctx context.Context, path, encoding string) (workspace.Text, error) {
+func (c *Call) ReadText(ctx context.Context, path, encoding string) (_ workspace.Text, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Text{}, err
@@ -116,7 +122,8 @@ func (c *Call) ReadText(ctx context.Context, path, encoding string) (workspace.T
 
 // WriteText is Write for text, in an encoding, as [workspace.Overlay.WriteText]
 // tells.
-func (c *Call) WriteText(ctx context.Context, path, text, encoding string, overwrite bool) (workspace.Change, error) {
+func (c *Call) WriteText(ctx context.Context, path, text, encoding string, overwrite bool) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -131,7 +138,8 @@ func (c *Call) Edit(ctx context.Context, path string, edits []workspace.Edit) (w
 
 // EditText replaces literal text in a file, as [workspace.Overlay.EditText]
 // tells.
-func (c *Call) EditText(ctx context.Context, path string, edits []workspace.Edit, encoding string) (workspace.Change, error) {
+func (c *Call) EditText(ctx context.Context, path string, edits []workspace.Edit, encoding string) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -143,7 +151,8 @@ func (c *Call) EditText(ctx context.Context, path string, edits []workspace.Edit
 }
 
 // Remove removes a name, or a tree if recursive is set.
-func (c *Call) Remove(ctx context.Context, path string, recursive bool) (workspace.Change, error) {
+func (c *Call) Remove(ctx context.Context, path string, recursive bool) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -152,7 +161,8 @@ func (c *Call) Remove(ctx context.Context, path string, recursive bool) (workspa
 }
 
 // Rename moves a name; both ends must be granted.
-func (c *Call) Rename(ctx context.Context, from, to string, overwrite bool) (workspace.Change, error) {
+func (c *Call) Rename(ctx context.Context, from, to string, overwrite bool) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", from, err) }()
 	o, err := c.files()
 	if err != nil {
 		return workspace.Change{}, err
@@ -161,7 +171,8 @@ func (c *Call) Rename(ctx context.Context, from, to string, overwrite bool) (wor
 }
 
 // Mkdir makes a directory and its parents.
-func (c *Call) Mkdir(ctx context.Context, path string) error {
+func (c *Call) Mkdir(ctx context.Context, path string) (err error) {
+	defer func() { c.saw("fs", path, err) }()
 	o, err := c.files()
 	if err != nil {
 		return err
@@ -192,4 +203,27 @@ func (c *Call) Discard() error {
 	}
 	o.Discard()
 	return nil
+}
+
+// saw notes an access that was refused.
+func (c *Call) saw(what, path string, err error) {
+	if err == nil || len(c.used.Refused) >= tool.MaxUsagePaths {
+		return
+	}
+	code := tool.CodeOf(err)
+	switch code {
+	case tool.GrantMissing, tool.Protected, tool.OutsideRoot, tool.Denied:
+	case tool.NotAvailable:
+		if what != "net" {
+			return
+		}
+	default:
+		return
+	}
+	if len(path) > 256 {
+		path = path[:256]
+	}
+	if r := (tool.Refusal{What: what, Path: path, Code: code}); !slices.Contains(c.used.Refused, r) {
+		c.used.Refused = append(c.used.Refused, r)
+	}
 }

@@ -50,7 +50,16 @@ type HTTPResponse struct {
 const maxUsedHosts = 16
 
 // Fetch fetches over HTTP what the grant allows.
-func (c *Call) Fetch(ctx context.Context, req HTTPRequest) (HTTPResponse, error) {
+func (c *Call) Fetch(ctx context.Context, req HTTPRequest) (_ HTTPResponse, err error) {
+	defer func() {
+		if err != nil {
+			host := ""
+			if u, bad := url.Parse(req.URL); bad == nil {
+				host = u.Host
+			}
+			c.saw("net", host, err)
+		}
+	}()
 	switch {
 	case len(c.Grant.Net) == 0:
 		return HTTPResponse{}, tool.Errorf(tool.GrantMissing, "no access to the network was granted").

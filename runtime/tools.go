@@ -87,9 +87,16 @@ const judgeTime = 10 * time.Second
 // run runs the call on an overlay of its own.
 func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
 	var trail hostfuncs.Trail
+	files := hostfuncs.NewOverlay(g.options.Workspace, g.grant, &trail)
+	if files != nil && !inv.Base.Empty() {
+		if err := files.Load(ctx, inv.Base); err != nil {
+			files.Close()
+			return tool.Preview{Result: tool.ErrorResult(err)}, nil
+		}
+	}
 	call := &hostfuncs.Call{
 		Invocation: inv, Tool: g.index, Grant: g.grant, Sink: s,
-		Files: hostfuncs.NewOverlay(g.options.Workspace, g.grant, &trail),
+		Files: files,
 		HTTP:  g.options.HTTP, Env: g.options.Env, KV: g.options.KV,
 		Preview: changesFiles(g.about),
 	}
@@ -130,6 +137,7 @@ func (u Usage) record(h hostfuncs.Usage, trail *hostfuncs.Trail) *tool.Usage {
 		Duration: u.Duration, MemoryPeak: u.MemoryPeak, Fuel: u.Fuel, HostCalls: u.HostCalls,
 		BytesRead: u.BytesRead, OutputBytes: u.OutputBytes,
 		Requests: h.Requests, BytesSent: h.BytesSent, BytesReceived: h.BytesReceived, Hosts: h.Hosts,
+		Refused: h.Refused,
 	}
 	t.Paths, t.MorePaths = trail.Files()
 	return t

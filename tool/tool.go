@@ -136,6 +136,11 @@ type Invocation struct {
 	// it can, and answers approval_mismatch if it is something else.
 	Approved Digest
 
+	// Base are file changes that the call sees as made, though they are not on the
+	// disk: those of the calls before it in a dry run. A preview's Writes begin
+	// with them. Nil: there are none.
+	Base *WriteSet
+
 	// Plan is what to run in place of the command's text, of a call that a rule
 	// allowed: what was judged is what runs. Nil: a person has agreed to the text.
 	Plan *Plan

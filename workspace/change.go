@@ -261,7 +261,7 @@ func (o *Overlay) recordAs(pl place, data []byte, sum tool.Digest, size int64, o
 		if err := o.hold(pl.asked, int64(len(data)-len(old.Blob))); err != nil {
 			return Change{}, err
 		}
-		old.After, old.Blob, old.Size = sum, data, size
+		old.After, old.Blob, old.Size, old.loaded = sum, data, size, false
 		n.data = data
 		n.st.size, n.st.mtime = size, time.Now().UnixNano()
 		ch.Created = old.Identity == tool.Identity{}

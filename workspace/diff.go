@@ -23,9 +23,19 @@ const (
 // Diff is a unified diff of everything that is pending, of about max bytes at
 // most (0: no limit), cut at a line end and marked. Binary files, files above
 // 1 MiB and old content that the call may not read are summed up.
-func (o *Overlay) Diff(max int) string {
+//
+// What was loaded and not changed since is left out, see [Overlay.DiffAll].
+func (o *Overlay) Diff(max int) string { return o.diff(max, false) }
+
+// DiffAll is Diff with what was loaded.
+func (o *Overlay) DiffAll(max int) string { return o.diff(max, true) }
+
+func (o *Overlay) diff(max int, loaded bool) string {
 	var b strings.Builder
 	for i, c := range o.ops {
+		if c.loaded && !loaded {
+			continue
+		}
 		if max > 0 && b.Len() > max {
 			fmt.Fprintf(&b, "... %d more changes\n", len(o.ops)-i)
 			break

@@ -61,6 +61,7 @@ type change struct {
 	before []byte // old content, for the diff; nil if there was none or it is not held
 	size   int64  // of the old content
 	hidden bool   // the call may not read the old content, so its diff must not show it
+	loaded bool   // it was pending before the call, which has not touched it
 
 	encoding charset.Encoding // of the content, if it was written as text
 }

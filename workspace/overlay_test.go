@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -477,4 +480,69 @@ func TestLongNames(t *testing.T) {
 			t.Errorf("%d trees of long names were made", n)
 		}
 	})
+}
+
+// A write set that is loaded again is the same write set, or the error names what
+// changed on the disk.
+func TestLoad(t *testing.T) {
+	loaded := 0
+	for round := range 200 {
+		r := rand.New(rand.NewPCG(uint64(round), 11))
+		b := newBox(t, Options{NoSync: true})
+		b.build("a/b/c = 1", "a/d = 2", "b = 3", "in => b", "c/", "a/l => ../b")
+		o := b.overlay()
+		for range 1 + r.IntN(8) {
+			var known []string
+			filepath.WalkDir(b.W, func(p string, _ fs.DirEntry, _ error) error {
+				if p != b.W {
+					known = append(known, strings.TrimPrefix(p, b.W+"/"))
+				}
+				return nil
+			})
+			p, q := randomPath(r, known), randomPath(r, known)
+			switch r.IntN(5) {
+			case 0, 1:
+				o.Write(t.Context(), p, fmt.Appendf(nil, "%d", r.IntN(9)), true)
+			case 2:
+				o.Remove(t.Context(), p, true)
+			case 3:
+				o.Rename(t.Context(), p, q, r.IntN(2) == 0)
+			case 4:
+				o.Mkdir(t.Context(), p)
+			}
+		}
+		ws := o.WriteSet()
+		again := b.overlay()
+		if err := again.Load(t.Context(), ws); err != nil {
+			t.Fatalf("round %d: %v\n%+v", round, err, ws.Entries)
+		}
+		var want, got []string
+		overlayView(t, o, ".", &want)
+		overlayView(t, again, ".", &got)
+		if !slices.Equal(got, want) || again.WriteSet().Binding() != ws.Binding() || again.Diff(0) != "" {
+			t.Fatalf("round %d: loaded it shows\n%q\nwant\n%q", round, got, want)
+		}
+		if ws.Empty() {
+			continue
+		}
+		loaded++
+		// Something that the set is about changed since.
+		e := ws.Entries[r.IntN(len(ws.Entries))]
+		path := e.Path
+		if e.Op == tool.OpMove {
+			path = e.From
+		}
+		if e.Identity == (tool.Identity{}) || e.Mode.IsDir() || e.Mode&fs.ModeSymlink != 0 {
+			continue
+		}
+		if err := os.WriteFile(b.W+"/"+path, []byte("other"), 0o644); err != nil {
+			continue // it is below what is moved in the set
+		}
+		if err := b.overlay().Load(t.Context(), ws); tool.CodeOf(err) != tool.Stale {
+			t.Fatalf("round %d: %s changed: %v", round, path, err)
+		}
+	}
+	if loaded < 100 {
+		t.Errorf("only %d sets were not empty", loaded)
+	}
 }
