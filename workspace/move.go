@@ -202,7 +202,7 @@ func (o *Overlay) describeMove(ctx context.Context, src, dst place) (*change, er
 			}
 			// Written before in this call: what moves is what is on disk.
 			m.Identity, m.Before, m.Stamp, m.After = n.op.Identity, n.op.Before, n.op.Stamp, n.op.Before
-			m.Size = n.st.size
+			m.Size = n.op.size
 			return nil
 		}
 		if it.st.typ == Dir {

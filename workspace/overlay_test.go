@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -502,7 +503,7 @@ func TestLoad(t *testing.T) {
 			p, q := randomPath(r, known), randomPath(r, known)
 			switch r.IntN(5) {
 			case 0, 1:
-				o.Write(t.Context(), p, fmt.Appendf(nil, "%d", r.IntN(9)), true)
+				o.Write(t.Context(), p, bytes.Repeat([]byte("x"), r.IntN(9)), true)
 			case 2:
 				o.Remove(t.Context(), p, true)
 			case 3:

@@ -13,7 +13,7 @@ import (
 )
 
 // documents are the pages whose console blocks are run.
-var documents = []string{"README.md", "GUIDE.md", "docs/authoring.md", "docs/approvals.md", "docs/policy.md", "docs/evidence.md", "docs/artifacts.md", "docs/budget.md", "docs/catalog.md", "docs/undo.md"}
+var documents = []string{"README.md", "GUIDE.md", "docs/authoring.md", "docs/approvals.md", "docs/policy.md", "docs/evidence.md", "docs/artifacts.md", "docs/budget.md", "docs/catalog.md", "docs/undo.md", "docs/overlay.md"}
 
 // TestDocuments runs every ```console block of the documents, in order, one
 // folder a document, and compares what is printed. A line "..." stands for any

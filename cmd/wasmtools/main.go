@@ -78,7 +78,7 @@ func newRoot(in io.Reader, out, errOut io.Writer) *cobra.Command {
 		newRun(), newTools(), newMCP(), newBuild(), newInspect(), newTour(), newDoctor(), newSelftest(), newVersion(), newMan(),
 		newApprovals(), newAttach(), newSecret(), newUpstream(),
 		newPolicy(), newConfig(), newEvidence(), newArtifacts(),
-		newUndo(), newCheckpoint(), newChanges(),
+		newUndo(), newCheckpoint(), newChanges(), newOverlay(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	strict(root)

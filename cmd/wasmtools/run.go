@@ -19,6 +19,7 @@ const maxArgumentFile = 64 << 20
 func newRun() *cobra.Command {
 	f := runtimeFlags{program: "run"}
 	var asJSON bool
+	var overlay string
 	c := &cobra.Command{
 		Use:   "run [flags] TOOL [JSON | - | @file]",
 		Short: "Run one tool call through the whole path and print its result",
@@ -41,6 +42,8 @@ what --grant gives, and nothing else:
 
 "TOOL:" before any of these gives it to that tool alone.
 
+With --overlay (or --overlay=NAME) the call is a dry run: see wasmtools overlay.
+
 Exit codes: 0 ok, 2 usage, 3 denied, 4 approval required and nobody answered,
 5 the tool returned an error, 6 a module is not what it should be, 7 a limit was
 hit, 130 interrupted, 1 anything else.`,
@@ -56,13 +59,32 @@ hit, 130 interrupted, 1 anything else.`,
 			// Of upstream servers, only the one that is meant is needed.
 			f.servers, f.patience = func(name string) bool { return strings.HasPrefix(a[0], name+"__") }, 30*time.Second
 			defer f.leave()
+			var dry *overlayFile
+			if c.Flags().Changed("overlay") {
+				dir, err := f.dir(c)
+				if err != nil {
+					return err
+				}
+				if dry, err = holdOverlay(realPath(dir), overlay); err != nil {
+					return err
+				}
+				defer dry.unlock()
+			}
 			rt, turn, err := f.begin(c)
 			if err != nil {
 				return err
 			}
 			defer rt.Close()
 			began := time.Now()
-			out := turn.Call(c.Context(), []wasmtools.Request{{Tool: a[0], Arguments: arguments}})[0]
+			req := wasmtools.Request{Tool: a[0], Arguments: arguments}
+			var out wasmtools.Outcome
+			if dry != nil {
+				if out, err = runOn(c, turn, dry, req); err != nil {
+					return err
+				}
+			} else {
+				out = turn.Call(c.Context(), []wasmtools.Request{req})[0]
+			}
 			verbose(c)(fmt.Sprintf("%s took %s", out.Tool, roundTime(time.Since(began))))
 			if err := printResult(c.OutOrStdout(), out.Result, asJSON); err != nil {
 				return err
@@ -78,6 +100,8 @@ hit, 130 interrupted, 1 anything else.`,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one line of JSON")
+	c.Flags().StringVar(&overlay, "overlay", defaultOverlay, "a dry run: the call sees, and changes, an overlay of this `NAME` that is kept until wasmtools overlay commit or drop")
+	c.Flags().Lookup("overlay").NoOptDefVal = defaultOverlay
 	return c
 }
 
