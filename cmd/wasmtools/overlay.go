@@ -185,7 +185,7 @@ func newOverlayShow() *cobra.Command {
 		},
 	}
 	f.addWorkspace(c)
-	f.approve = "none"
+	f.approve = "ask"
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
