@@ -52,6 +52,7 @@ func (t *Turn) act(ctx context.Context, p *prepared) (r tool.Result) {
 		err := t.space.files.CommitBy(ctx, by, p.preview.Writes, p.allowed...)
 		switch {
 		case err == nil:
+			t.space.seen.Committed(p.preview.Writes)
 			p.rec.committed(p.preview.Writes)
 			return p.preview.Result
 		case tool.CodeOf(err) == tool.ApprovalMismatch && p.standing && tries < maxRejudged:

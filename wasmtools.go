@@ -155,6 +155,10 @@ type Workspace struct {
 	// Tools says which tools are left; it is asked at every Begin. Nil leaves all.
 	Tools func(name string) bool
 
+	// RequireRead refuses to overwrite a file as a whole that the session has not
+	// read. One that was read and has changed since is refused in any case.
+	RequireRead bool
+
 	// AllowHardLinks lets files be written that have more than one name, of which
 	// one may stand outside.
 	AllowHardLinks bool
@@ -220,6 +224,7 @@ type Runtime struct {
 type space struct {
 	name     string
 	files    *workspace.Workspace
+	seen     *workspace.Seen
 	registry *catalog.Registry
 	archive  *archive // nil: long outputs are not kept
 
@@ -318,6 +323,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.seen = workspace.NewSeen(w.RequireRead)
 		r.spaces = append(r.spaces, s)
 		for _, private := range append([]string{o.StateDir, o.CacheDir}, o.Private...) {
 			if private != "" && within(s.files.RealPath(), private) {
@@ -326,7 +332,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 		s.archive = o.archive(r.core, s.files)
 		builtin := runtime.Tools(r.core, runtime.ToolOptions{
-			Source: tool.Builtin, Workspace: s.files, Grant: requested(r.core.Manifest()),
+			Source: tool.Builtin, Workspace: s.files, Seen: s.seen, Grant: requested(r.core.Manifest()),
 		})
 		for i, t := range builtin {
 			if t.Definition().Name == "read_open" {
@@ -343,7 +349,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		sources := []catalog.Source{catalog.Fixed("builtin", core...)}
 		for i, m := range modules {
 			sources = append(sources, catalog.Static(m.Manifest().Name, runtime.Tools(m, runtime.ToolOptions{
-				Source: tool.Installed, Workspace: s.files,
+				Source: tool.Installed, Workspace: s.files, Seen: s.seen,
 				Grant: func(name string) hostfuncs.Grant { return grants[i][name] },
 				HTTP:  o.HTTP, Env: o.Env, KV: o.kv(m, s.files),
 			})...))

@@ -12,12 +12,12 @@ import (
 
 // NewOverlay makes the view of w that a call with this grant gets. It is nil,
 // and every file function answers grant_missing, if nothing is granted. What the
-// call reads is noted in t, which may be nil.
-func NewOverlay(w *workspace.Workspace, g Grant, t *Trail) *workspace.Overlay {
+// call reads is noted in t, and guarded by what seen knows; both may be nil.
+func NewOverlay(w *workspace.Workspace, g Grant, t *Trail, seen *workspace.Seen) *workspace.Overlay {
 	if w == nil || len(g.Read) == 0 && len(g.Write) == 0 {
 		return nil
 	}
-	return w.Overlay(workspace.OverlayOptions{Guard: t.watch(Guard(g)), ReadOnly: len(g.Write) == 0})
+	return w.Overlay(workspace.OverlayOptions{Guard: t.watch(Guard(g)), ReadOnly: len(g.Write) == 0, Seen: seen})
 }
 
 // Guard is the one place where a grant is judged: it is asked with the

@@ -37,7 +37,7 @@ func space(t *testing.T) *workspace.Workspace {
 }
 
 func newCall(w *workspace.Workspace, g Grant) *Call {
-	return &Call{Grant: g, Files: NewOverlay(w, g, nil)}
+	return &Call{Grant: g, Files: NewOverlay(w, g, nil, nil)}
 }
 
 // TestGrantHolds tries every file function on a name that is not granted. The

@@ -31,7 +31,7 @@ func TestTrail(t *testing.T) {
 	defer w.Close()
 	var trail Trail
 	grant := Grant{Read: []string{"f*"}}
-	call := &Call{Grant: grant, Files: NewOverlay(w, grant, &trail)}
+	call := &Call{Grant: grant, Files: NewOverlay(w, grant, &trail, nil)}
 	read := func(path string) error {
 		_, err := call.ReadAt(t.Context(), path, make([]byte, 1), 0)
 		return err

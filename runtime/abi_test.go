@@ -220,7 +220,7 @@ func FuzzHostFunctions(f *testing.F) {
 		}
 		defer m.Close()
 		grant := hostfuncs.Grant{Read: []string{"**"}, Write: []string{"**"}}
-		o := hostfuncs.NewOverlay(w, grant, nil)
+		o := hostfuncs.NewOverlay(w, grant, nil, nil)
 		defer o.Close()
 		r, _, err := m.Run(context.Background(), &hostfuncs.Call{
 			Grant: grant, Files: o,

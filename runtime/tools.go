@@ -16,6 +16,7 @@ import (
 type ToolOptions struct {
 	Source    tool.Source
 	Workspace *workspace.Workspace // nil: none
+	Seen      *workspace.Seen      // what the session knows of its files; nil: nothing is guarded
 	Grant     func(toolName string) hostfuncs.Grant
 
 	HTTP hostfuncs.Fetcher           // nil: no network
@@ -87,7 +88,7 @@ const judgeTime = 10 * time.Second
 // run runs the call on an overlay of its own.
 func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (tool.Preview, error) {
 	var trail hostfuncs.Trail
-	files := hostfuncs.NewOverlay(g.options.Workspace, g.grant, &trail)
+	files := hostfuncs.NewOverlay(g.options.Workspace, g.grant, &trail, g.options.Seen)
 	if files != nil && !inv.Base.Empty() {
 		if err := files.Load(ctx, inv.Base); err != nil {
 			files.Close()
@@ -109,7 +110,11 @@ func (g *guestTool) run(ctx context.Context, inv tool.Invocation, s tool.Sink) (
 	if err != nil || r.IsError || call.Files == nil {
 		return p, err // an error drops what the call would have changed
 	}
-	if w := call.Files.WriteSet(); !w.Empty() {
+	w := call.Files.WriteSet()
+	if w.Empty() && g.options.Seen != nil {
+		g.options.Seen.Read(call.Files) // what a call that changes something read, only its module knows
+	}
+	if !w.Empty() {
 		p.Writes = w
 		p.Diff = call.Files.Diff(maxPreviewDiff)
 		judging, cancel := context.WithTimeout(ctx, judgeTime)

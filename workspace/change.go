@@ -72,6 +72,11 @@ func (o *Overlay) Write(ctx context.Context, path string, data []byte, overwrite
 		if err != nil {
 			return err
 		}
+		if s := o.opts.Seen; s != nil && !(pl.node != nil && pl.node.fresh()) {
+			if err := s.check(path, pl.path, old.Before, o.reads[pl.path].sum); err != nil {
+				return err
+			}
+		}
 		old.hidden = hidden
 		ch, err = o.record(pl, data, old)
 		return err

@@ -25,9 +25,12 @@ func (o *Overlay) ReadText(ctx context.Context, path, encoding string, limit int
 	if err := ctx.Err(); err != nil {
 		return Text{}, err
 	}
-	data, _, err := o.readAll(ctx, path, limit)
+	data, pl, err := o.readAll(ctx, path, limit)
 	if err != nil {
 		return Text{}, o.lookAlike(ctx, path, err)
+	}
+	if pl.node == nil || !pl.node.fresh() {
+		o.noteSum(pl.path, tool.DigestOf(data), pl.st)
 	}
 	t := Text{Size: int64(len(data)), Exact: true}
 	if t.Encoding, err = encodingOf(data, encoding); err != nil {

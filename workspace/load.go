@@ -16,7 +16,7 @@ func (o *Overlay) Load(ctx context.Context, ws *tool.WriteSet) error {
 	}
 	opts := o.opts
 	defer func() { o.opts = opts }()
-	o.opts.ReadOnly = false
+	o.opts.ReadOnly, o.opts.Seen = false, nil
 	o.opts.Guard = o.w.denied.guard(nil)
 	stale := func(path string, err error) error {
 		return tool.PathErrorf(tool.Stale, path, "it is not what it was when the overlay was begun").

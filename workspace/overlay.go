@@ -32,6 +32,11 @@ type OverlayOptions struct {
 
 	// ReadOnly refuses every change.
 	ReadOnly bool
+
+	// Seen is what the session knows of files: one that is not what it was when it
+	// was read last is not overwritten as a whole (stale). Edits match what is there
+	// and need no such guard. Nil guards nothing.
+	Seen *Seen
 }
 
 // Overlay is one call's view of the workspace. Reads see the disk as it is now
@@ -45,6 +50,9 @@ type Overlay struct {
 	ops   []*change
 	held  int64 // bytes of content
 	named int64 // what new names are charged
+
+	reads    map[string]readNote // files of the disk that were read
+	digested int64               // bytes, for that
 
 	// The file that ReadAt used last, so that a reader in pieces sees one file.
 	last struct {
@@ -232,9 +240,12 @@ func (o *Overlay) ReadAt(ctx context.Context, path string, p []byte, off int64) 
 	}
 	if o.last.asked != path || path == "" {
 		o.forget()
-		f, data, _, err := o.open(ctx, path, VerbRead)
+		f, data, pl, err := o.open(ctx, path, VerbRead)
 		if err != nil {
 			return 0, o.lookAlike(ctx, path, pathError(path, err))
+		}
+		if data == nil {
+			o.noteRead(ctx, pl.path, f, pl.st)
 		}
 		o.last.file, o.last.open, o.last.data = f, data == nil, data
 		o.last.asked = path

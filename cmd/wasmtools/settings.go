@@ -39,9 +39,6 @@ func settings(c *cobra.Command, dir, rules string) (*config.Source, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("the configuration cannot be used:\n%w", err)}
 	}
-	if src.Settings().Workspace.RequireRead {
-		notice(c)("require_read is set in [workspace], and this version does not obey it yet")
-	}
 	return src, nil
 }
 

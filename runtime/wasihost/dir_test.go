@@ -32,7 +32,7 @@ func TestNamesAreMemory(t *testing.T) {
 	defer w.Close()
 	newTree := func(memory int64) *readOnlyTree {
 		c := &hostfuncs.Call{Grant: hostfuncs.Grant{Read: []string{"**"}}}
-		c.Files = hostfuncs.NewOverlay(w, c.Grant, nil)
+		c.Files = hostfuncs.NewOverlay(w, c.Grant, nil, nil)
 		c.Limits.MemoryBytes = memory
 		return &readOnlyTree{tree{host: New(t.Context(), c)}}
 	}

@@ -162,7 +162,7 @@ func (d *disk) text(name string) string {
 func (d *disk) run(name, args string) guesttest.CallResult {
 	d.t.Helper()
 	grant := manifest.Capabilities{Read: everything, Write: everything}
-	o := hostfuncs.NewOverlay(d.w, grant, nil)
+	o := hostfuncs.NewOverlay(d.w, grant, nil, nil)
 	defer o.Close()
 	host := &realHost{call: &hostfuncs.Call{Grant: grant, Files: o, Sink: tool.Discard{}}}
 	index := slices.IndexFunc(guest.Tools(), func(t guest.Tool) bool { return t.Name == name })
