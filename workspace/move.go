@@ -41,7 +41,7 @@ func (o *Overlay) Rename(ctx context.Context, from, to string, overwrite bool) (
 		if err != nil {
 			return err
 		}
-		if src.st.typ == Link {
+		if src.st.typ == Link && !o.putsBack {
 			if err := o.linkStaysInside(src, dst); err != nil {
 				return err
 			}
@@ -258,7 +258,7 @@ func (o *Overlay) applyMove(src, dst place, m, replaced *change) Change {
 
 	n := src.node
 	switch {
-	case n != nil && n.fresh() && n.typ == File:
+	case n != nil && n.fresh() && n.typ != Dir:
 		c := *n.op
 		o.drop(n.op)
 		o.held += int64(len(c.Blob) + len(c.before))

@@ -51,6 +51,8 @@ type Overlay struct {
 	held  int64 // bytes of content
 	named int64 // what new names are charged
 
+	putsBack bool // of an undo: a link may move back to where it led out before
+
 	reads    map[string]readNote // files of the disk that were read
 	digested int64               // bytes, for that
 
@@ -66,10 +68,11 @@ type Overlay struct {
 // change is an entry of the write set to be.
 type change struct {
 	tool.Write
-	before []byte // old content, for the diff; nil if there was none or it is not held
-	size   int64  // of the old content
-	hidden bool   // the call may not read the old content, so its diff must not show it
-	loaded bool   // it was pending before the call, which has not touched it
+	before   []byte        // old content, for the diff; nil if there was none or it is not held
+	size     int64         // of the old content
+	hidden   bool          // the call may not read the old content, so its diff must not show it
+	restores *LoggedChange // of an undo: what it puts back
+	loaded   bool          // it was pending before the call, which has not touched it
 
 	encoding charset.Encoding // of the content, if it was written as text
 }

@@ -72,7 +72,8 @@ func (w *Workspace) Undo(ctx context.Context, o UndoOptions) (Undone, error) {
 	}
 	ov := w.Overlay(OverlayOptions{MaxBytes: maxUndoBytes})
 	defer ov.Close()
-	r := reverter{o: ov, ctx: ctx, j: w.journal, out: &out, restoring: map[string]LoggedChange{}}
+	ov.putsBack = true
+	r := reverter{o: ov, ctx: ctx, j: w.journal, out: &out}
 	for _, l := range chosen {
 		for i := len(l.Changes) - 1; i >= 0; i-- {
 			if err := ctx.Err(); err != nil {
@@ -92,7 +93,12 @@ func (w *Workspace) Undo(ctx context.Context, o UndoOptions) (Undone, error) {
 	if err != nil {
 		return out, err
 	}
-	c := &commit{w: w, ctx: ctx, by: o.By, set: out.Writes, allowed: allowed, restoring: r.restoring}
+	c := &commit{w: w, ctx: ctx, by: o.By, set: out.Writes, allowed: allowed, restoring: map[string]LoggedChange{}}
+	for _, op := range ov.ops {
+		if op.restores != nil {
+			c.restoring[op.Path] = *op.restores
+		}
+	}
 	for _, l := range chosen {
 		c.log.Undoes = append(c.log.Undoes, l.Seq)
 	}
@@ -200,13 +206,12 @@ func sinceOf(log []Logged, to string) (uint64, error) {
 
 // reverter turns changes around, one after the other, on an overlay.
 type reverter struct {
-	o         *Overlay
-	ctx       context.Context
-	j         *journal
-	out       *Undone
-	seq       uint64
-	loaded    int64
-	restoring map[string]LoggedChange
+	o      *Overlay
+	ctx    context.Context
+	j      *journal
+	out    *Undone
+	seq    uint64
+	loaded int64
 }
 
 func (r *reverter) conflict(path, format string, args ...any) {
@@ -347,15 +352,14 @@ func (r *reverter) bring(l *LoggedChange, pl place, old *change) error {
 	case Dir:
 		r.o.makeParents(pl)
 		c := r.o.addDir(pl.path)
-		c.Mode = l.Mode
+		c.Mode, c.restores = l.Mode, l
 	case Link:
 		if _, err := r.o.record(pl, []byte(l.Target), nil); err != nil {
 			return err
 		}
-		c := r.o.ops[len(r.o.ops)-1]
-		c.Mode = l.Mode
 		n := r.o.names[pl.path]
 		n.typ, n.st.typ = Link, Link
+		n.op.Mode, n.op.restores = l.Mode, l
 	default:
 		data, sum, size, err := r.load(l)
 		if err != nil {
@@ -364,11 +368,12 @@ func (r *reverter) bring(l *LoggedChange, pl place, old *change) error {
 		if _, err := r.o.recordAs(pl, data, sum, size, old); err != nil {
 			return err
 		}
+		op := r.o.names[pl.path].op
+		op.restores = l
 		if old == nil {
-			r.o.ops[len(r.o.ops)-1].Mode = l.Mode
+			op.Mode = l.Mode
 		}
 	}
-	r.restoring[pl.path] = *l
 	return nil
 }
 

@@ -23,7 +23,7 @@ type plant struct {
 const plantTime = "180s"
 
 // plants has a bug of the kind that such code gets for every target that reads a
-// stranger's module.
+// stranger's module, and for the one that attacks the file tree.
 var plants = []plant{
 	{"FuzzDecode", "runtime/rewrite/reader.go", "if shift == 28 && b > 0x0f {", "if shift == 28 && b > 0x1f {",
 		"an integer of 33 bits is read as one of 32"},
@@ -41,6 +41,12 @@ var plants = []plant{
 		"imports are not counted where a function is added"},
 	{"FuzzParseSidecar", "manifest/sidecar.go", "			if end < 0 {\n", "			if end < 0 && i == 0 {\n",
 		"a brace that is not closed is sliced"},
+	{"FuzzTree", "workspace/resolve_linux.go", "unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS", "unix.RESOLVE_NO_MAGICLINKS",
+		"a link that is swapped in leads out"},
+	{"FuzzTree", "workspace/edit.go", "		at = s.end\n", "		at = min(s.end+1, len(src))\n",
+		"the byte after an edit is lost"},
+	{"FuzzTree", "workspace/undo.go", "			op.Mode = l.Mode\n", "",
+		"an undo forgets the mode of what was deleted"},
 }
 
 // job is how a plant is tried.
