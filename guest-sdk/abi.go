@@ -27,6 +27,7 @@ type ABI interface {
 const (
 	FlagOverwrite = 1 // Write, Rename
 	FlagRecursive = 1 // Remove
+	FlagPermanent = 2 // Remove: nothing is kept for an undo
 )
 
 // Bounds on what is accepted from a host function. The host's own limits are

@@ -288,10 +288,20 @@ func (c *Call) EditIn(path, encoding string, edits ...Edit) (Change, error) {
 
 // Remove removes path; a directory, also an empty one, only if recursive is set.
 func (c *Call) Remove(path string, recursive bool) (Change, error) {
+	return c.remove(path, flag(recursive, FlagRecursive))
+}
+
+// RemovePermanently is Remove for what is not to be kept for an undo. Hosts that
+// know no such thing keep it.
+func (c *Call) RemovePermanently(path string, recursive bool) (Change, error) {
+	return c.remove(path, flag(recursive, FlagRecursive)|FlagPermanent)
+}
+
+func (c *Call) remove(path string, flags int) (Change, error) {
 	if err := tooLong(path); err != nil {
 		return Change{}, err
 	}
-	return c.change(c.host.Remove(path, flag(recursive, FlagRecursive)))
+	return c.change(c.host.Remove(path, flags))
 }
 
 // Rename moves from to to and makes to's parents. If to exists, it fails with

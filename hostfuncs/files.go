@@ -160,6 +160,16 @@ func (c *Call) Remove(ctx context.Context, path string, recursive bool) (_ works
 	return o.Remove(ctx, path, recursive)
 }
 
+// RemovePermanently is Remove for what is not to be kept for an undo.
+func (c *Call) RemovePermanently(ctx context.Context, path string, recursive bool) (_ workspace.Change, err error) {
+	defer func() { c.saw("fs", path, err) }()
+	o, err := c.files()
+	if err != nil {
+		return workspace.Change{}, err
+	}
+	return o.RemovePermanently(ctx, path, recursive)
+}
+
 // Rename moves a name; both ends must be granted.
 func (c *Call) Rename(ctx context.Context, from, to string, overwrite bool) (_ workspace.Change, err error) {
 	defer func() { c.saw("fs", from, err) }()

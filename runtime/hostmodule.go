@@ -338,7 +338,11 @@ var abiFunctions = map[string]hostFunc{
 		if err != nil {
 			return l.fail(err)
 		}
-		change, err := l.call.Remove(l.term.context(), path, a[2]&1 != 0)
+		remove := l.call.Remove
+		if a[2]&2 != 0 {
+			remove = l.call.RemovePermanently
+		}
+		change, err := remove(l.term.context(), path, a[2]&1 != 0)
 		return l.give(change, err)
 	}},
 	"fs_rename": {"iiiii>I", hostfuncs.Work, func(l *lease, mem guestMemory, a []uint64) uint64 {

@@ -37,6 +37,8 @@ type Write struct {
 	Mode     fs.FileMode `json:"mode"`             // type and permission bits after (before, for a delete)
 	Size     int64       `json:"size"`             // bytes after
 	Blob     []byte      `json:"-"`                // the content after, for OpWrite
+
+	Permanent bool `json:"permanent,omitempty"` // OpDelete: nothing is kept to put it back
 }
 
 // WriteSet is everything that a call wants to change, in the order in which it
@@ -91,6 +93,9 @@ func (w *WriteSet) Binding() Digest {
 		str(string(e.After))
 		num(uint64(e.Mode))
 		num(uint64(e.Size))
+		if e.Permanent {
+			str("permanent")
+		}
 	}
 	var sum [sha256.Size]byte
 	h.Sum(sum[:0])

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -65,6 +66,9 @@ func (c *commit) logged(u *unit, e *tool.Write, st stat) LoggedChange {
 		}
 	default:
 		l.Was, l.Lost = Other, "a device, FIFO or socket"
+	}
+	if e.Permanent {
+		l.Kept, l.Lost = "", "it was deleted permanently"
 	}
 	return l
 }
@@ -210,9 +214,11 @@ func (k *keeper) copy(d dir, name, kept string) error {
 	return nil
 }
 
-// copyFile copies what from holds; see, if not nil, is shown every byte.
+// copyFile copies what from holds; see, if not nil, is shown every byte. Where from
+// is all zeros, to gets a hole: a sparse file stays about as small as it was.
 func copyFile(to, from file, see io.Writer) error {
 	buf := make([]byte, 256<<10)
+	zeros := make([]byte, len(buf))
 	var off int64
 	for {
 		n, err := from.readAt(buf, off)
@@ -220,11 +226,15 @@ func copyFile(to, from file, see io.Writer) error {
 		if see != nil {
 			see.Write(buf[:n])
 		}
-		if e := to.write(buf[:n]); e != nil {
+		put := to.write
+		if n == len(buf) && bytes.Equal(buf, zeros) {
+			put = to.skip
+		}
+		if e := put(buf[:n]); e != nil {
 			return e
 		}
 		if err == io.EOF {
-			return nil
+			return to.truncate(off)
 		}
 		if err != nil {
 			return err

@@ -68,6 +68,9 @@ func (c *change) diff(b *strings.Builder) {
 	case tool.OpMove:
 		fmt.Fprintf(b, "rename from %s\nrename to %s\n", tool.QuotePath(c.From), name)
 	case tool.OpDelete:
+		if c.Permanent {
+			fmt.Fprintf(b, "delete permanently %s\n", name)
+		}
 		switch {
 		case c.Mode.IsDir():
 			fmt.Fprintf(b, "delete directory %s\n", name)

@@ -353,6 +353,16 @@ func (f file) write(p []byte) error {
 	return nil
 }
 
+// skip leaves a hole of the size of p.
+func (f file) skip(p []byte) error {
+	_, err := unix.Seek(f.fd, int64(len(p)), io.SeekCurrent)
+	return err
+}
+
+func (f file) truncate(size int64) error {
+	return retry(func() error { return unix.Ftruncate(f.fd, size) })
+}
+
 func (f file) sync() error { return retry(func() error { return unix.Fsync(f.fd) }) }
 
 func (f file) stat() (stat, error) { return fstat(f.fd) }

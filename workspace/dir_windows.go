@@ -309,6 +309,13 @@ func (f file) write(p []byte) error {
 	return unwrap(err)
 }
 
+func (f file) skip(p []byte) error {
+	_, err := f.f.Seek(int64(len(p)), io.SeekCurrent)
+	return unwrap(err)
+}
+
+func (f file) truncate(size int64) error { return unwrap(f.f.Truncate(size)) }
+
 func (f file) sync() error { return unwrap(f.f.Sync()) }
 
 func (f file) stat() (stat, error) {

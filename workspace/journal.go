@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	gopath "path"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -310,6 +312,16 @@ func (j *journal) read(folder string, seq uint64) (Logged, error) {
 	if r.Seq != seq {
 		return r, fmt.Errorf("%s: it says that it is %d", path, r.Seq)
 	}
+	for _, c := range r.Changes {
+		for _, p := range []string{c.Path, c.From} {
+			if p != "" && gopath.Clean("/"+p) != "/"+p {
+				return r, fmt.Errorf("%s: %s is no canonical path", path, tool.QuotePath(p))
+			}
+		}
+		if strings.ContainsAny(c.Kept, "/\\") {
+			return r, fmt.Errorf("%s: content is not kept under %s", path, tool.QuotePath(c.Kept))
+		}
+	}
 	return r, nil
 }
 
@@ -479,8 +491,12 @@ func (j *journal) prune(ctx context.Context, now time.Time) error {
 	count, full := 0, false
 	for _, seq := range slices.Backward(done) {
 		r, err := j.read("done", seq)
+		if err != nil {
+			os.Remove(j.path("done", recordName(seq))) // torn
+			continue
+		}
 		// The newest commit stays whatever it takes: it is the likeliest to be undone.
-		if err == nil && !full && (count == 0 || count < maxLogged && now.Sub(r.At) <= maxAge) {
+		if !full && (count == 0 || count < maxLogged && now.Sub(r.At) <= maxAge) {
 			if total += need(r); count == 0 || total <= maxBytes {
 				count++
 				continue

@@ -37,7 +37,7 @@ func (o *Overlay) Load(ctx context.Context, ws *tool.WriteSet) error {
 					continue // the move does it
 				}
 			}
-			_, err = o.Remove(ctx, e.Path, e.Mode.IsDir())
+			_, err = o.remove(ctx, e.Path, e.Mode.IsDir(), e.Permanent)
 		case tool.OpMove:
 			_, err = o.Rename(ctx, e.From, e.Path, e.Replaced != tool.Identity{})
 		default:

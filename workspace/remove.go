@@ -15,6 +15,16 @@ const maxHashTotal = 2 << 30
 // recursive, a directory with everything in it. Every name that goes is an entry
 // of the write set.
 func (o *Overlay) Remove(ctx context.Context, path string, recursive bool) (ch Change, err error) {
+	return o.remove(ctx, path, recursive, false)
+}
+
+// RemovePermanently is Remove for what nobody wants back: the journal keeps nothing
+// of it.
+func (o *Overlay) RemovePermanently(ctx context.Context, path string, recursive bool) (Change, error) {
+	return o.remove(ctx, path, recursive, true)
+}
+
+func (o *Overlay) remove(ctx context.Context, path string, recursive, permanent bool) (ch Change, err error) {
 	if err := o.canChange(ctx, path); err != nil {
 		return Change{}, err
 	}
@@ -27,7 +37,7 @@ func (o *Overlay) Remove(ctx context.Context, path string, recursive bool) (ch C
 			return tool.PathErrorf(tool.InvalidArguments, path, "a directory").
 				WithNext("set recursive if it and everything in it should go")
 		}
-		r := remover{o: o, ctx: ctx}
+		r := remover{o: o, ctx: ctx, permanent: permanent}
 		walk := treeWalk{o: o, ctx: ctx, visit: r.visit, max: maxNames}
 		if err := walk.run(pl); err != nil {
 			return err
@@ -79,6 +89,8 @@ type remover struct {
 	kept   int64
 	hashed int64
 	count  int
+
+	permanent bool
 }
 
 func (r *remover) visit(it item) error {
@@ -182,6 +194,7 @@ func (r *remover) apply() {
 			}
 			c.Op = tool.OpDelete
 		}
+		c.Permanent = r.permanent
 		r.o.ops = append(r.o.ops, c)
 	}
 }

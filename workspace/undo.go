@@ -44,6 +44,7 @@ const (
 	maxUndoDiff  = 1 << 20
 	maxUndoBytes = 256 << 20 // of content that is loaded to be shown; the rest is copied from file to file
 	maxUndone    = 2000      // commits
+	maxConflicts = 1000      // that are listed
 )
 
 // Undo takes commits back: their files get the content, the mode and the names
@@ -51,7 +52,7 @@ const (
 // can be undone in turn.
 //
 // If any file is not as the journal says that the commit left it, nothing is
-// touched, and Conflicts lists all such files. Directories that a commit made go
+// touched, and Conflicts lists such files, the first 1,000 of them. Directories that a commit made go
 // if they are empty. Secrets are left alone, as by every commit; protected paths
 // are put back, because whoever may undo is a person.
 //
@@ -215,6 +216,9 @@ type reverter struct {
 }
 
 func (r *reverter) conflict(path, format string, args ...any) {
+	if len(r.out.Conflicts) == maxConflicts {
+		return
+	}
 	r.out.Conflicts = append(r.out.Conflicts, Conflict{Path: path, Why: fmt.Sprintf(format, args...), Seq: r.seq})
 }
 
@@ -224,10 +228,11 @@ func (r *reverter) fault(path string, err error) error {
 	if !errors.As(err, &te) {
 		return err
 	}
-	r.conflict(path, "%s", te.Text)
-	if te.Text == "" {
-		r.out.Conflicts[len(r.out.Conflicts)-1].Why = string(te.Code)
+	why := te.Text
+	if why == "" {
+		why = string(te.Code)
 	}
+	r.conflict(path, "%s", why)
 	return nil
 }
 

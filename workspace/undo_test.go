@@ -518,3 +518,88 @@ new new  [3] false`
 		t.Errorf("after the undo there are still changes: %+v", got)
 	}
 }
+
+func TestPermanentDeletion(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, "", Options{})
+	b.build("d/x = 1", "d/y = 2", "f = 3")
+	b.do("c", func(o *Overlay) error {
+		ch, err := o.RemovePermanently(ctx, "d", true)
+		if err == nil && (ch.Removed != 3 || !strings.Contains(o.Diff(0), "delete permanently d/x\n")) {
+			t.Errorf("%+v\n%s", ch, o.Diff(0))
+		}
+		return err
+	})
+	b.clean()
+	if e, err := os.ReadDir(b.w.journal.path("kept")); err != nil || len(e) != 0 {
+		t.Errorf("%d contents are kept, %v", len(e), err)
+	}
+	u := b.undo(UndoOptions{})
+	if len(u.Conflicts) != 3 || !strings.Contains(u.Conflicts[0].Why, "deleted permanently") {
+		t.Errorf("conflicts %+v", u.Conflicts)
+	}
+	one, other := b.overlay(), b.overlay()
+	must(t, second(one.Remove(ctx, "f", false)), second(other.RemovePermanently(ctx, "f", false)))
+	if one.WriteSet().Binding() == other.WriteSet().Binding() {
+		t.Error("an approval of a deletion would be one of a permanent deletion")
+	}
+}
+
+// What somebody put into the journal's folders, or tore, is left out or removed:
+// it stops nobody from opening the workspace, and from undoing the rest.
+func TestDamagedJournal(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, "", Options{})
+	b.guardOutside()
+	b.build("a = 1", "z = 1")
+	b.do("c", func(o *Overlay) error { return second(o.Write(ctx, "a", []byte("2"), true)) })
+	b.do("c2", func(o *Overlay) error { return second(o.Write(ctx, "z", []byte("2"), true)) })
+	j := b.w.journal
+	before := tree(t, b.W)
+	bad := map[string]string{
+		"torn": `{"seq":50,"chan`, "empty": "", "other number": `{"seq":7}`, "no record": `[1,2]`,
+		"leaves by its path":    `{"seq":50,"changes":[{"op":"write","path":"../O/secret","was":"","after":"x"}]}`,
+		"leaves by its content": `{"seq":50,"changes":[{"op":"delete","path":"x","was":"file","kept":"../../O/secret"}]}`,
+		"climbs":                `{"seq":50,"changes":[{"op":"move","path":"x","from":"a/../../O/secret","was":"file"}]}`,
+		"absolute":              `{"seq":50,"changes":[{"op":"delete","path":"/etc/passwd","was":"file"}]}`,
+		"a link to the outside": "",
+	}
+	for name, text := range bad {
+		for _, folder := range folders {
+			p := j.path(folder, recordName(50))
+			if name == "a link to the outside" {
+				must(t, os.Symlink(b.O+"/secret", p))
+			} else {
+				must(t, os.WriteFile(p, []byte(text), 0o600))
+			}
+			w, err := Open(b.W, b.opts)
+			if err != nil {
+				t.Fatalf("%s in %s: %v", name, folder, err)
+			}
+			if log, err := w.Log(ctx); err != nil || len(log) != 2 {
+				t.Errorf("%s in %s: %d commits, %v", name, folder, len(log), err)
+			}
+			if err := w.journal.prune(ctx, time.Now()); err != nil {
+				t.Errorf("%s in %s: prune: %v", name, folder, err)
+			}
+			w.Close()
+			os.Remove(p)
+			if got := tree(t, b.W); got != before {
+				t.Fatalf("%s in %s changed the tree:\n%s", name, folder, got)
+			}
+		}
+	}
+	// Content that is not what it says.
+	log, err := b.w.Log(ctx)
+	must(t, err)
+	kept := j.path("kept", log[len(log)-1].Changes[0].Kept)
+	must(t, os.Remove(kept), os.Symlink(b.O+"/secret", kept))
+	u := b.undo(UndoOptions{})
+	if len(u.Conflicts) != 1 || !strings.Contains(u.Conflicts[0].Why, "not kept") || strings.Contains(u.Diff, topSecret) {
+		t.Errorf("kept content is a link: %+v", u)
+	}
+	must(t, os.Remove(kept), os.WriteFile(kept, []byte("9"), 0o600))
+	if u := b.undo(UndoOptions{}); len(u.Conflicts) != 1 || !strings.Contains(u.Conflicts[0].Why, "not what it held") {
+		t.Errorf("kept content was changed: %+v", u)
+	}
+}

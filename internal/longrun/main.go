@@ -62,6 +62,8 @@ type job struct {
 // repetitions are test runs beyond what every change pays for.
 var repetitions = []job{
 	{Name: "file system races, 20 times", Command: "go test -count=20 -timeout 60m -run TestFSCases/race ./cmd/wasmtools"},
+	{Name: "commits killed and failing at each of their steps, 20 times", Command: "go test -count=20 -timeout 60m -run TestKilledInCommit|TestFaults|TestUndo ./workspace"},
+	{Name: "a tree of a million files, 100,000 of them in one directory, and one of 4 GiB", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestBigTree ."},
 	{Name: "hostile guests, 10,000 calls each", Env: "WASMTOOLS_HOSTILE=10000", Command: "go test -count=1 -timeout 300m -v -run TestHostileLeavesNothing ./runtime"},
 	{Name: "10^6 hand-overs with late stops", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestLateStops ./runtime"},
 	{Name: "rewriter against the engine, everything", Env: "WASMTOOLS_LONG=1", Command: "go test -count=1 -timeout 60m -v -run TestSpec|TestModuleCache ./runtime/rewrite"},
@@ -178,8 +180,13 @@ func (r report) write(path string) error {
 	return os.WriteFile(path, append(p, '\n'), 0o644)
 }
 
+// treeTime is how long the attack on the file tree runs, which is slow (some tens
+// of trees a second) and finds the rarest things.
+const treeTime = "30m"
+
 // allJobs lists what there is to run: every fuzz target of the module, each for
-// the same time, but for those that read a stranger's bytes first.
+// the same time, but for those that read a stranger's bytes first and the one that
+// attacks the file tree.
 func allJobs(perTarget time.Duration, parsers string) []job {
 	jobs := append(slices.Clone(repetitions), raceJob())
 	for _, p := range plants {
@@ -189,6 +196,9 @@ func allJobs(perTarget time.Duration, parsers string) []job {
 		howLong := perTarget.String()
 		if strings.HasSuffix(t.pkg, "/rewrite") || strings.HasSuffix(t.pkg, "/manifest") {
 			howLong = parsers
+		}
+		if t.name == "FuzzTree" {
+			howLong = treeTime
 		}
 		jobs = append(jobs, job{
 			Name:    "fuzz " + strings.TrimPrefix(t.pkg, modulePath) + " " + t.name,

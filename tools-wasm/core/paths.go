@@ -8,7 +8,12 @@ func deletePath(c *guest.Call) (guest.Result, error) {
 	if err := checkPaths(a, "path"); err != nil {
 		return guest.Result{}, err
 	}
-	change, err := c.Remove(path, a.Get("recursive").BoolOr(false))
+	remove := c.Remove
+	permanent := a.Get("permanent").BoolOr(false)
+	if permanent {
+		remove = c.RemovePermanently
+	}
+	change, err := remove(path, a.Get("recursive").BoolOr(false))
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -17,8 +22,8 @@ func deletePath(c *guest.Call) (guest.Result, error) {
 		head += " and everything in it, " + count(change.Removed, "name") + " in all"
 	}
 	dry := a.Get("dry_run").BoolOr(false)
-	if !dry && !a.Get("permanent").BoolOr(false) {
-		head += "; undo is not available yet, so this is permanent"
+	if permanent {
+		head += "; no undo brings it back"
 	}
 	return finish(c, head, dry, guest.F("path", named(change.Path)), guest.F("removed", change.Removed))
 }

@@ -98,10 +98,25 @@ func (f opened) decodeRange(buf []byte, from, start, end int64) (text string, be
 		}
 	}
 	stop = begin
-	var out []byte
+	out := make([]byte, 0, min(end-begin, int64(len(buf))))
 	size := 0
 	mark := int64(len(f.enc.mark()))
 	for stop < end && stop-from < int64(len(buf)) {
+		if !f.enc.wide() && stop >= mark {
+			// Most bytes are ASCII that stands for itself.
+			rest := at(stop)
+			rest = rest[:min(int64(len(rest)), end-stop, int64(openBytes-noticeRoom-size))]
+			n := 0
+			for n < len(rest) && plain[rest[n]] {
+				n++
+			}
+			if n > 0 {
+				out = append(out, rest[:n]...)
+				size += n
+				stop += int64(n)
+				continue
+			}
+		}
 		var piece []byte
 		var n int
 		wrong := false
@@ -133,3 +148,12 @@ func (f opened) decodeRange(buf []byte, from, start, end int64) (text string, be
 	}
 	return string(out), begin, stop, bad
 }
+
+// plain has the bytes that are a character each, and one byte in the JSON that a
+// client gets.
+var plain = func() (t [256]bool) {
+	for b := range 0x80 {
+		t[b] = guest.TextLen(string(rune(b))) == 1
+	}
+	return t
+}()

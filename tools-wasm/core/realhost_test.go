@@ -525,7 +525,7 @@ func TestDescriptionsHold(t *testing.T) {
 	d.put("seen.log", "needle\n")
 	d.put(".gitignore", "*.log\n")
 	d.put(".git/config", "needle\n")
-	if r := d.run("delete_path", args("path", "empty/x")); r.IsError || !strings.Contains(r.Text(), "undo is not available yet") {
+	if r := d.run("delete_path", args("path", "empty/x")); r.IsError || !strings.HasPrefix(r.Text(), "deleted empty/x\n") {
 		t.Error(r.Text())
 	}
 	for _, c := range []struct {

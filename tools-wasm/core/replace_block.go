@@ -6,10 +6,15 @@ import (
 	guest "github.com/wasmtools/wasmtools/guest-sdk"
 )
 
+// fileEdits are the edits of one file.
+type fileEdits struct {
+	path  string
+	edits []guest.Edit
+}
+
 func replaceBlock(c *guest.Call) (guest.Result, error) {
 	a := c.Args
-	path := a.Get("path").TextOr("")
-	edits, err := editsOf(c)
+	files, err := editsOf(c)
 	if err != nil {
 		return guest.Result{}, err
 	}
@@ -17,25 +22,55 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 		return guest.Result{}, err
 	}
 	if expected := a.Get("expected_sha256").TextOr(""); expected != "" {
-		if err := checkDigest(c, path, expected); err != nil {
+		if err := checkDigest(c, files[0].path, expected); err != nil {
 			return guest.Result{}, err
 		}
 	}
+	dry := a.Get("dry_run").BoolOr(false)
 	encoding := a.Get("encoding").TextOr("")
-	change, err := c.EditIn(path, encoding, edits...)
+	if len(files) == 1 {
+		head, _, fields, err := editFile(c, files[0], encoding)
+		if err != nil {
+			return guest.Result{}, err
+		}
+		return finish(c, head, dry, fields...)
+	}
+	// An error drops what was changed before it: all files, or none.
+	head := "changed " + count(len(files), "file")
+	var list []guest.Value
+	done := map[string]bool{}
+	for _, f := range files {
+		one, change, fields, err := editFile(c, f, encoding)
+		if err != nil {
+			return guest.Result{}, err
+		}
+		if done[change.Path] {
+			return guest.Result{}, guest.FailPath(guest.InvalidArguments, f.path, "the edits name this file in two ways, and each is to match it as it is now").
+				WithNext("write its path the same way in all of them")
+		}
+		done[change.Path] = true
+		head += "\n" + one
+		list = append(list, guest.Object(fields...))
+	}
+	return finish(c, head, dry, guest.F("files", list))
+}
+
+// editFile makes the edits of one file, and says what came of it.
+func editFile(c *guest.Call, f fileEdits, encoding string) (head string, change guest.Change, fields []guest.Field, err error) {
+	change, err = c.EditIn(f.path, encoding, f.edits...)
 	stripped := false
 	if guest.CodeOf(err) == guest.NoMatch {
 		// Perhaps the lines were pasted with the numbers that read_open shows.
-		if again, ok := withoutNumbers(c, path, encoding, edits); ok {
-			if second, err2 := c.EditIn(path, encoding, again...); err2 == nil {
+		if again, ok := withoutNumbers(c, f.path, encoding, f.edits); ok {
+			if second, err2 := c.EditIn(f.path, encoding, again...); err2 == nil {
 				change, err, stripped = second, nil, true
 			}
 		}
 	}
 	if err != nil {
-		return guest.Result{}, err
+		return "", change, nil, err
 	}
-	head := "replaced " + count(change.Replacements, "place") + " in " + quoted(change.Path)
+	head = "replaced " + count(change.Replacements, "place") + " in " + quoted(change.Path)
 	if len(change.Lines) > 0 {
 		head += ", now " + rangesText(change.Lines)
 	}
@@ -53,20 +88,20 @@ func replaceBlock(c *guest.Call) (guest.Result, error) {
 	for _, l := range change.Lines[:min(len(change.Lines), 200)] {
 		lines = append(lines, guest.Object(guest.F("start", l.Start), guest.F("end", l.End)))
 	}
-	d := []guest.Field{
+	fields = []guest.Field{
 		guest.F("path", named(change.Path)), guest.F("replacements", change.Replacements), guest.F("lines", lines),
 		guest.F("bytes", change.Bytes), guest.F("sha256", change.SHA256),
 	}
 	if change.CRLF {
-		d = append(d, guest.F("line_ends", "CRLF"))
+		fields = append(fields, guest.F("line_ends", "CRLF"))
 	}
 	if change.Encoding != "" {
-		d = append(d, guest.F("encoding", change.Encoding))
+		fields = append(fields, guest.F("encoding", change.Encoding))
 	}
 	if stripped {
-		d = append(d, guest.F("line_numbers_stripped", true))
+		fields = append(fields, guest.F("line_numbers_stripped", true))
 	}
-	return finish(c, head, a.Get("dry_run").BoolOr(false), d...)
+	return head, change, fields, nil
 }
 
 // rangesText says "line 3", or "lines 3-5, 9 and 4 more places".
@@ -90,12 +125,24 @@ func rangesText(lines []guest.LineRange) string {
 	return s
 }
 
-// editsOf reads the two forms of the arguments, of which exactly one is due.
-func editsOf(c *guest.Call) ([]guest.Edit, error) {
+// editsOf reads the two forms of the arguments, of which exactly one is due, and
+// gives the edits by file, in the order in which the files are named first.
+func editsOf(c *guest.Call) ([]fileEdits, error) {
 	a := c.Args
 	list := a.Get("edits")
+	path := a.Get("path").TextOr("")
 	all := a.Get("replace_all").BoolOr(false)
 	var faults []guest.Fault
+	var files []fileEdits
+	add := func(path string, e guest.Edit) {
+		for i := range files {
+			if files[i].path == path {
+				files[i].edits = append(files[i].edits, e)
+				return
+			}
+		}
+		files = append(files, fileEdits{path, []guest.Edit{e}})
+	}
 	if list.Exists() {
 		for _, key := range []string{"old", "new", "replace_all"} {
 			if a.Get(key).Exists() {
@@ -105,30 +152,39 @@ func editsOf(c *guest.Call) ([]guest.Edit, error) {
 		if len(list.Items()) == 0 {
 			faults = append(faults, guest.Fault{Path: "$.edits", Text: "is empty"})
 		}
+		for i, e := range list.Items() {
+			at := e.Get("path").TextOr(path)
+			if at == "" {
+				faults = append(faults, guest.Fault{Path: "$.edits[" + itoa(i) + "].path", Text: "missing, but required without path"})
+			}
+			if err := checkPaths(e, "path"); err != nil {
+				return nil, err
+			}
+			add(at, guest.Edit{Old: e.Get("old").TextOr(""), New: e.Get("new").TextOr("")})
+		}
+		if len(files) > 1 && a.Get("expected_sha256").Exists() {
+			faults = append(faults, guest.Fault{Path: "$.expected_sha256", Text: "is for edits of one file"})
+		}
 	} else {
-		for _, key := range []string{"old", "new"} {
+		for _, key := range []string{"path", "old", "new"} {
 			if !a.Get(key).Exists() {
 				faults = append(faults, guest.Fault{Path: "$." + key, Text: "missing, but required without edits"})
 			}
 		}
+		add(path, guest.Edit{Old: a.Get("old").TextOr(""), New: a.Get("new").TextOr(""), All: all})
 	}
 	if faults != nil {
 		return nil, c.Invalid(faults...)
 	}
-	edits := []guest.Edit{{Old: a.Get("old").TextOr(""), New: a.Get("new").TextOr(""), All: all}}
-	if list.Exists() {
-		edits = edits[:0]
-		for _, e := range list.Items() {
-			edits = append(edits, guest.Edit{Old: e.Get("old").TextOr(""), New: e.Get("new").TextOr("")})
+	for _, f := range files {
+		for _, e := range f.edits {
+			if e.Old == "" {
+				return nil, guest.FailPath(guest.InvalidArguments, f.path, "old is empty, which occurs everywhere").
+					WithNext("give the text to replace, or use write_file to create a file")
+			}
 		}
 	}
-	for _, e := range edits {
-		if e.Old == "" {
-			return nil, guest.FailPath(guest.InvalidArguments, a.Get("path").TextOr(""), "old is empty, which occurs everywhere").
-				WithNext("give the text to replace, or use write_file to create a file")
-		}
-	}
-	return edits, nil
+	return files, nil
 }
 
 // withoutNumbers strips the line numbers of read_open from the edits whose old
