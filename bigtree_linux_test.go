@@ -64,7 +64,7 @@ func bigTree(t *testing.T, dir string, files, flat int, huge int64) {
 }
 
 func TestBigTree(t *testing.T) {
-	files, flat, huge := 4000, 2500, int64(300<<20) // above what is digested
+	files, flat, huge := 2000, 1200, int64(300<<20) // above what is digested
 	if os.Getenv("WASMTOOLS_LONG") != "" {
 		files, flat, huge = 1_000_000, 100_000, 4<<30
 	}

@@ -192,6 +192,8 @@ type Write struct {
 	Before tool.Digest  `json:"before,omitempty"`
 	After  tool.Digest  `json:"after,omitempty"`
 	Size   int64        `json:"size,omitempty"`
+
+	Permanent bool `json:"permanent,omitempty"` // of a deletion: nothing is kept for an undo
 }
 
 // WritesOf is w as it is recorded; nil for nothing.
@@ -205,7 +207,7 @@ func WritesOf(w *tool.WriteSet) []Write {
 		if before == "" {
 			before = e.Stamp
 		}
-		list[i] = Write{Op: e.Op, Path: e.Path, From: e.From, Before: before, After: e.After, Size: e.Size}
+		list[i] = Write{Op: e.Op, Path: e.Path, From: e.From, Before: before, After: e.After, Size: e.Size, Permanent: e.Permanent}
 	}
 	return list
 }

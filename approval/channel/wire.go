@@ -286,6 +286,8 @@ type wireWrite struct {
 	After    tool.Digest   `json:"after,omitempty"`
 	Mode     fs.FileMode   `json:"mode"`
 	Size     int64         `json:"size"`
+
+	Permanent bool `json:"permanent,omitempty"`
 }
 
 type wireEnv struct {
@@ -307,7 +309,7 @@ func toWire(r approval.Request) wireRequest {
 	}
 	if v.Writes != nil {
 		for _, e := range v.Writes.Entries {
-			w.Writes = append(w.Writes, wireWrite{e.Op, text(e.Path), text(e.From), e.Identity, e.Replaced, e.Before, e.Stamp, e.After, e.Mode, e.Size})
+			w.Writes = append(w.Writes, wireWrite{e.Op, text(e.Path), text(e.From), e.Identity, e.Replaced, e.Before, e.Stamp, e.After, e.Mode, e.Size, e.Permanent})
 		}
 	}
 	for name, value := range v.Env {
@@ -340,7 +342,7 @@ func (w wireRequest) request() approval.Request {
 		set := &tool.WriteSet{}
 		for _, e := range w.Writes {
 			set.Entries = append(set.Entries, tool.Write{Op: e.Op, Path: string(e.Path), From: string(e.From), Identity: e.Identity,
-				Replaced: e.Replaced, Before: e.Before, Stamp: e.Stamp, After: e.After, Mode: e.Mode, Size: e.Size})
+				Replaced: e.Replaced, Before: e.Before, Stamp: e.Stamp, After: e.After, Mode: e.Mode, Size: e.Size, Permanent: e.Permanent})
 		}
 		r.Preview.Writes = set
 	}

@@ -24,7 +24,7 @@ func sample() approval.Request {
 		Offer: &approval.Rule{ID: "o", TOML: "[[rule]]\n"},
 		Preview: tool.Preview{
 			Writes: &tool.WriteSet{Entries: []tool.Write{{Op: tool.OpMove, Path: "p\xfe", From: "f", Identity: tool.Identity{Dev: 1, Ino: 2},
-				Replaced: tool.Identity{Dev: 3, Ino: 4}, Before: "b", Stamp: "s", After: "a", Mode: 0o755, Size: 9}}},
+				Replaced: tool.Identity{Dev: 3, Ino: 4}, Before: "b", Stamp: "s", Permanent: true, After: "a", Mode: 0o755, Size: 9}}},
 			Diff: "+x\xff\n", Command: "rm \x80", Cwd: "/c", Profile: "none", Shell: "zs\xff", Changed: true, Into: "sudo\xff", Timeout: 7 * time.Millisecond, Env: map[string]string{"A\xff": "v"}, Hosts: []string{"h\xfd"}, Binding: "sha256:b",
 			Protected: []tool.ProtectedPath{{Path: ".git/\xffhooks", Rule: "git", Where: "f:1"}},
 		},
