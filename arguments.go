@@ -16,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/gowebpki/jcs"
 
+	"github.com/wasmtools/wasmtools/internal/schemacost"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -23,8 +24,10 @@ import (
 const (
 	maxArgumentBytes = 16 << 20 // as the largest line of the MCP transport
 	maxArgumentDepth = 64
-	maxFaults        = 32   // listed in one error
-	maxEcho          = 2000 // bytes of the arguments repeated in an error
+	maxBranches      = 10_000     // of a schema that any one part of the arguments is held against
+	maxEvaluations   = 50_000_000 // of schemas, of all parts; some tens of seconds
+	maxFaults        = 32         // listed in one error
+	maxEcho          = 2000       // bytes of the arguments repeated in an error
 )
 
 // argumentChecker validates arguments against one tool's schema.
@@ -32,6 +35,7 @@ type argumentChecker struct {
 	raw    json.RawMessage
 	schema *jsonschema.Schema
 	whole  *jsonschema.Resolved
+	cost   *schemacost.Cost
 }
 
 func newArgumentChecker(input json.RawMessage) (*argumentChecker, error) {
@@ -42,11 +46,13 @@ func newArgumentChecker(input json.RawMessage) (*argumentChecker, error) {
 	if c.schema.Type != "object" {
 		return nil, errors.New(`input schema: its type must be "object"`)
 	}
-	whole, err := c.schema.Resolve(nil)
-	if err != nil {
+	var err error
+	if c.cost, err = schemacost.Of(input); err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
-	c.whole = whole
+	if c.whole, err = c.schema.Resolve(nil); err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
 	return c, nil
 }
 
@@ -71,6 +77,11 @@ func (c *argumentChecker) freeze(name string, args json.RawMessage) (json.RawMes
 	if err != nil {
 		return nil, "", c.invalid(name, args, []fault{{"$", err.Error()}})
 	}
+	depth, parts := extent(value)
+	if n := c.cost.At(depth); n > maxBranches || n > maxEvaluations/parts {
+		return nil, "", tool.Errorf(tool.TooLarge, "the arguments of %s are nested too deeply, or are too many, to be checked against its schema, which branches at every level", name).
+			WithNext("give simpler arguments")
+	}
 	if err := c.whole.Validate(value); err != nil {
 		faults := collectFaults(nil, "$", c.schema, value)
 		if len(faults) == 0 {
@@ -83,6 +94,26 @@ func (c *argumentChecker) freeze(name string, args json.RawMessage) (json.RawMes
 		return nil, "", c.invalid(name, args, []fault{{"$", err.Error()}})
 	}
 	return args, tool.DigestOf(canonical), nil
+}
+
+// extent is how deep a value is nested, and of how many values it is made.
+func extent(value any) (depth int, parts int64) {
+	parts = 1
+	inside := func(v any) {
+		d, n := extent(v)
+		depth, parts = max(depth, d+1), parts+n
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, e := range v {
+			inside(e)
+		}
+	case []any:
+		for _, e := range v {
+			inside(e)
+		}
+	}
+	return depth, parts
 }
 
 type fault struct{ path, text string }
@@ -178,10 +209,17 @@ func numeral(v any) string {
 	return fmt.Sprint(v)
 }
 
+// validateAlone checks a part of a value against a part of the schema. A part that
+// refers to another part means something else alone, perhaps itself without end;
+// the whole was checked, and says what is wrong.
 func validateAlone(s *jsonschema.Schema, value any) error {
+	b, err := json.Marshal(s)
+	if err != nil || bytes.Contains(b, []byte(`"$ref"`)) {
+		return nil
+	}
 	r, err := s.CloneSchemas().Resolve(nil)
 	if err != nil {
-		return nil // a reference that only resolves in the whole schema; the whole was checked
+		return nil
 	}
 	return r.Validate(value)
 }

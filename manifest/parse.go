@@ -13,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/wasmtools/wasmtools/internal/schemacost"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -315,6 +316,9 @@ func checkSchema(name string, raw json.RawMessage) (*jsonschema.Schema, error) {
 	s := new(jsonschema.Schema)
 	if err := json.Unmarshal(raw, s); err != nil {
 		return nil, field(name, "no JSON Schema: %s", clip(err.Error()))
+	}
+	if _, err := schemacost.Of(raw); err != nil {
+		return nil, field(name, "%s", clip(err.Error()))
 	}
 	// Without a loader every reference must stay inside the schema.
 	if _, err := s.Resolve(nil); err != nil {

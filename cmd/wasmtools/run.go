@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/wasmtools/wasmtools"
+	"github.com/wasmtools/wasmtools/approval/show"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -140,7 +143,21 @@ type resultJSON struct {
 	Details    map[string]any  `json:"details,omitempty"`
 }
 
+// onScreenText is text as a terminal may get it: lines and tabs stay, what it would
+// obey is shown by its name.
+func onScreenText(text string) string {
+	parts := strings.Split(text, "\t")
+	for i, p := range parts {
+		parts[i] = show.Block(p)
+	}
+	return strings.Join(parts, "\t")
+}
+
+// printResult prints a result as it is, but on a terminal, which would obey what a
+// stranger's tool says.
 func printResult(w io.Writer, r tool.Result, asJSON bool) error {
+	f, isFile := w.(*os.File)
+	onTerminal := isFile && term.IsTerminal(int(f.Fd()))
 	if asJSON {
 		if r.Content == nil {
 			r.Content = []tool.Content{}
@@ -162,6 +179,9 @@ func printResult(w io.Writer, r tool.Result, asJSON bool) error {
 		}
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"
+		}
+		if onTerminal {
+			text = onScreenText(text)
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err

@@ -211,7 +211,7 @@ func TestFaultyDefinitions(t *testing.T) {
 	}
 	for name, why := range map[string]string{
 		"s__echo": "", "s__said": "", "s__twice": "", "s__deep": "",
-		"s__number": "schema", "s__none": "no input schema", "s__text": "not that of an object", "s__far": "elsewhere", "s__lost": "schema", "s__pattern": "schema", "s__huge": "64 KiB",
+		"s__number": "schema", "s__none": "no input schema", "s__text": "not that of an object", "s__far": "elsewhere", "s__loop": "without end", "s__lost": "schema", "s__pattern": "schema", "s__huge": "64 KiB",
 	} {
 		if e := find(t, c, name); e.Available != (why == "") || !strings.Contains(e.Reason, why) || e.Server != "s" {
 			t.Errorf("%s: available %v, %q; want %q", name, e.Available, e.Reason, why)

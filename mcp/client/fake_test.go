@@ -113,7 +113,7 @@ func serve(role string, in io.Reader, out io.Writer) {
 				deep := strings.Repeat(`{"type":"object","properties":{"a":`, 20) + "{}" + strings.Repeat("}}", 20)
 				answer(`{"tools":[` + listing("echo", "twice", "twice", "bad name!", strings.Repeat("long", 30)) + `,` +
 					`{"name":"number","inputSchema":7},{"name":"none"},{"name":"text","inputSchema":{"type":"string"}},` +
-					`{"name":"far","inputSchema":{"type":"object","$ref":"https://example.com/x"}},{"name":"lost","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}},` +
+					`{"name":"loop","inputSchema":{"type":"object","$ref":"#"}},{"name":"far","inputSchema":{"type":"object","$ref":"https://example.com/x"}},{"name":"lost","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}},` +
 					`{"name":"pattern","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}},` +
 					`{"name":"huge","inputSchema":{"type":"object","description":"` + strings.Repeat("x", 70_000) + `"}},{"name":"deep","inputSchema":` + deep + `},"nonsense",{"name":""},` +
 					`{"name":"said","description":"line\nnext\u001b[31m\u202eevil\u0000","inputSchema":{"type":"object"}}]}`)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/wasmtools/wasmtools/internal/schemacost"
 	"github.com/wasmtools/wasmtools/tool"
 )
 
@@ -60,6 +61,9 @@ func faultOf(t remoteTool) string {
 	}
 	if s.Type != "object" {
 		return "its input schema is not that of an object"
+	}
+	if _, err := schemacost.Of(t.Input); err != nil {
+		return "its input schema cannot be used: " + quoted(err.Error(), 200)
 	}
 	if _, err := resolved(&s); err != nil {
 		return "its input schema cannot be used: " + quoted(err.Error(), 200)
