@@ -92,7 +92,7 @@ type commit struct {
 	logging bool   // and has
 	copied  int64  // bytes that were kept by copying them
 
-	restoring map[string]LoggedChange // of an undo: what entries of this path put back
+	restoring map[*tool.Write]*LoggedChange // of an undo: what an entry puts back
 
 	undo   []func() error // of the steps done, in their order
 	late   []func() error // what to clear away once all is in place
@@ -143,6 +143,8 @@ type unit struct {
 
 	old     *heldDir // where what the unit took out of its place is, until all is done; nil: nothing, or not yet
 	oldName string
+
+	logged []LoggedChange // the journal's entries of the unit
 
 	lock   file // keeps the staged file from being taken for a leftover
 	locked bool

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/wasmtools/wasmtools/tool"
@@ -21,6 +22,7 @@ func (c *commit) begin() error {
 		if u.e == nil || u.same() && u.e.Op == tool.OpWrite {
 			continue
 		}
+		from := len(c.log.Changes)
 		for i := range u.tree {
 			e := &u.tree[i]
 			st := u.st
@@ -29,6 +31,8 @@ func (c *commit) begin() error {
 			}
 			c.log.Changes = append(c.log.Changes, c.logged(u, e, st))
 		}
+		to := len(c.log.Changes)
+		defer func() { u.logged = c.log.Changes[from:to] }()
 	}
 	if err := j.write(&c.log); err != nil {
 		return journalError(err)
@@ -78,13 +82,7 @@ func (c *commit) keep() error {
 	if !c.logging {
 		return nil
 	}
-	kept := map[string]*LoggedChange{}
-	for i := range c.log.Changes {
-		if l := &c.log.Changes[i]; l.Kept != "" {
-			kept[l.Path] = l
-		}
-	}
-	if len(kept) == 0 {
+	if !slices.ContainsFunc(c.log.Changes, func(l LoggedChange) bool { return l.Kept != "" }) {
 		return nil
 	}
 	unlock, err := c.w.journal.lock(context.WithoutCancel(c.ctx))
@@ -93,16 +91,12 @@ func (c *commit) keep() error {
 	}
 	defer unlock()
 	c.w.step("keep")
-	k := keeper{c: c, kept: kept, to: c.w.journal.kept.root}
+	k := keeper{c: c, to: c.w.journal.kept.root}
 	for _, u := range c.units {
-		switch {
-		case u.old == nil || u.e == nil:
-		case u.e.Mode.IsDir():
-			err = k.tree(u.old.d, u.oldName, u.e.Path, 0)
-		case kept[u.e.Path] != nil:
-			err = k.file(u.old.d, u.oldName, kept[u.e.Path])
+		if u.old == nil || u.e == nil {
+			continue
 		}
-		if err != nil {
+		if err = k.unit(u.old.d, u.oldName, u.logged); err != nil {
 			k.drop()
 			return err
 		}
@@ -120,9 +114,28 @@ func (c *commit) keep() error {
 // keeper gives files a second name in the journal, whose lock it holds.
 type keeper struct {
 	c    *commit
-	kept map[string]*LoggedChange // by path
+	kept map[string]*LoggedChange // of the unit, by path
 	to   dir
 	made []string
+}
+
+// unit keeps what one unit took out of its place: a file, or what is in a directory
+// with that at its end.
+func (k *keeper) unit(d dir, name string, logged []LoggedChange) error {
+	k.kept = map[string]*LoggedChange{}
+	for i := range logged {
+		if l := &logged[i]; l.Kept != "" {
+			k.kept[l.Path] = l
+		}
+	}
+	l := &logged[len(logged)-1]
+	switch {
+	case len(k.kept) == 0:
+		return nil
+	case l.Was == Dir:
+		return k.tree(d, name, l.Path, 0)
+	}
+	return k.file(d, name, l)
 }
 
 // drop takes the second names back: a file that has two is not written to.

@@ -66,7 +66,7 @@ func (c *commit) stageFile(u *unit) error {
 	if err != nil {
 		return pathError(path, err)
 	}
-	if l, ok := c.restoring[path]; ok && u.now == nil {
+	if l := c.restoring[u.e]; l != nil && u.now == nil {
 		if err := f.become(l.UID, l.GID, modePerm(l.Mode)); err != nil {
 			return pathError(path, err)
 		}
@@ -233,7 +233,7 @@ func (c *commit) makeDir(u *unit) error {
 	}
 	h.id = st.id
 	u.in.touched = true
-	if l, ok := c.restoring[path]; ok && made {
+	if l := c.restoring[u.e]; l != nil && made {
 		// Last, because it may forbid what is still to be made in it.
 		c.late = append(c.late, func() error { return h.d.become(l.UID, l.GID, modePerm(l.Mode)) })
 	}

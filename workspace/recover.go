@@ -97,7 +97,7 @@ func (s *settler) settle(placed bool) {
 		return
 	}
 	for i := len(s.r.Changes) - 1; i >= 0; i-- {
-		s.back(&s.r.Changes[i])
+		s.back(i)
 	}
 	s.tidy(false)
 	j.forget(s.r.Seq)
@@ -198,7 +198,8 @@ func temps(d dir) []string {
 }
 
 // back undoes one change, as far as it was done.
-func (s *settler) back(l *LoggedChange) {
+func (s *settler) back(i int) {
+	l := &s.r.Changes[i]
 	d, name, st, there := s.at(l.Path)
 	switch l.Op {
 	case tool.OpMkdir:
@@ -223,7 +224,7 @@ func (s *settler) back(l *LoggedChange) {
 			s.put(td, temp, d, name, there, l.Path)
 		}
 	case tool.OpDelete:
-		if there || s.inRemoved(l) {
+		if there || s.inRemoved(i) {
 			return // not gone yet, or made again since, or in a directory that comes back whole
 		}
 		if td, temp, ok := s.find(l, l.Path); !ok || td.renameNew(temp, d, name) != nil {
@@ -269,16 +270,33 @@ func (s *settler) put(td dir, temp string, d dir, name string, there bool, path 
 	}
 }
 
-// inRemoved reports whether a removed name lay in a directory that the same
-// commit removed: it comes back with that.
-func (s *settler) inRemoved(l *LoggedChange) bool {
-	for i := range s.r.Changes {
-		o := &s.r.Changes[i]
-		if o.Op == tool.OpDelete && o.Was == Dir && o.Path != l.Path && under(l.Path, o.Path) {
+// inRemoved reports whether the i-th change is that of a name in a directory that
+// the same commit removed: it comes back, and goes, with that, whose change comes
+// right after those of what was in it.
+func (s *settler) inRemoved(i int) bool {
+	l := &s.r.Changes[i]
+	if l.Op != tool.OpDelete {
+		return false
+	}
+	for _, o := range s.r.Changes[i+1:] {
+		if o.Op != tool.OpDelete {
+			return false
+		}
+		if o.Was == Dir && o.Path != l.Path && under(l.Path, o.Path) {
 			return true
 		}
 	}
 	return false
+}
+
+// unit is the i-th change, with those before it that it speaks for.
+func (s *settler) unit(i int) []LoggedChange {
+	from := i
+	for from > 0 && s.r.Changes[from-1].Op == tool.OpDelete && s.r.Changes[i].Op == tool.OpDelete && s.r.Changes[i].Was == Dir &&
+		s.r.Changes[from-1].Path != s.r.Changes[i].Path && under(s.r.Changes[from-1].Path, s.r.Changes[i].Path) {
+		from--
+	}
+	return s.r.Changes[from : i+1]
 }
 
 // moved is where the later changes of the commit brought what the i-th one put at
@@ -346,37 +364,23 @@ func (s *settler) tidy(placed bool) {
 // keep gives what is still under temporary names of a commit that is in place a
 // name in the journal, and clears it away.
 func (s *settler) keep() {
-	c := &commit{w: s.w, ctx: context.Background()}
-	k := keeper{c: c, kept: map[string]*LoggedChange{}, to: s.w.journal.kept.root}
-	for i := range s.r.Changes {
-		if l := &s.r.Changes[i]; l.Kept != "" {
-			k.kept[l.Path] = l
-		}
-	}
+	k := keeper{c: &commit{w: s.w, ctx: context.Background()}, to: s.w.journal.kept.root}
 	for i := range s.r.Changes {
 		l := &s.r.Changes[i]
-		if l.Was == "" || l.Op == tool.OpMove || s.inRemoved(l) {
+		if l.Was == "" || l.Op == tool.OpMove || s.inRemoved(i) {
 			continue
 		}
 		d, temp, ok := s.find(l, s.moved(i))
 		if !ok {
 			continue
 		}
-		var err error
-		switch {
-		case l.Was == Dir:
-			err = k.tree(d, temp, l.Path, 0)
-		case l.Kept != "":
-			err = k.file(d, temp, l)
-		}
-		switch {
+		unit := s.unit(i)
+		switch err := k.unit(d, temp, unit); {
 		case err != nil: // what cannot be kept stays for a day under its temporary name
 		case l.Was == Dir:
 			want := map[string]*tool.Write{}
-			for _, o := range s.r.Changes {
-				if o.Op == tool.OpDelete && under(o.Path, l.Path) {
-					want[o.Path] = &tool.Write{}
-				}
+			for _, o := range unit {
+				want[o.Path] = &tool.Write{}
 			}
 			removeTree(d, temp, want, l.Path) // what somebody put into it meanwhile stays
 		default:

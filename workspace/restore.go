@@ -12,13 +12,12 @@ import (
 
 // fromJournal reports whether the content of an entry is to be had there.
 func (c *commit) fromJournal(e *tool.Write) bool {
-	_, ok := c.restoring[e.Path]
-	return ok && e.Blob == nil
+	return c.restoring[e] != nil && e.Blob == nil
 }
 
 // copyBack writes what the journal kept into f.
 func (c *commit) copyBack(f file, e *tool.Write) error {
-	k, _, err := c.w.journal.kept.root.openFile(c.restoring[e.Path].Kept)
+	k, _, err := c.w.journal.kept.root.openFile(c.restoring[e].Kept)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (c *commit) copyBack(f file, e *tool.Write) error {
 // stageLink makes a link beside its place. Only an undo does that, and only where
 // one stood.
 func (c *commit) stageLink(u *unit) error {
-	if _, ok := c.restoring[u.e.Path]; !ok || u.now != nil {
+	if c.restoring[u.e] == nil || u.now != nil {
 		return tool.PathErrorf(tool.InvalidArguments, u.e.Path, "a write set cannot make a link")
 	}
 	u.tmp, u.temp = u.in.nearest(), c.w.tempName()

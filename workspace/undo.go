@@ -94,10 +94,10 @@ func (w *Workspace) Undo(ctx context.Context, o UndoOptions) (Undone, error) {
 	if err != nil {
 		return out, err
 	}
-	c := &commit{w: w, ctx: ctx, by: o.By, set: out.Writes, allowed: allowed, restoring: map[string]LoggedChange{}}
-	for _, op := range ov.ops {
+	c := &commit{w: w, ctx: ctx, by: o.By, set: out.Writes, allowed: allowed, restoring: map[*tool.Write]*LoggedChange{}}
+	for i, op := range ov.ops {
 		if op.restores != nil {
-			c.restoring[op.Path] = *op.restores
+			c.restoring[&out.Writes.Entries[i]] = op.restores
 		}
 	}
 	for _, l := range chosen {
