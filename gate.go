@@ -55,7 +55,7 @@ func (p *prepared) fail(err error) *prepared { return p.end(tool.ErrorResult(err
 // prepare takes a call as far as it goes without effects: arguments, freezing,
 // the intent in the record, preview and approval.
 func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
-	p = t.freeze(tg, t.newRecord(tg.req, tg.item.Definition, tg.item.Tool.Origin()))
+	p = t.enter(ctx, tg)
 	defer func() {
 		if v := recover(); v != nil {
 			p.fail(panicked(p.def.Name, v))
@@ -63,12 +63,6 @@ func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
 	}()
 	if p.ended {
 		return p
-	}
-	if err := ctx.Err(); err != nil {
-		return p.fail(err)
-	}
-	if err := t.space.tighten(); err != nil {
-		return p.fail(err)
 	}
 	// One ticket is one record: a call that repeats a waiting one has none of its
 	// own, unless the ticket turns out to be of no use to it.
@@ -79,6 +73,22 @@ func (t *Turn) prepare(ctx context.Context, tg *target) (p *prepared) {
 	}
 	p.sink = p.rec.watch(p.sink)
 	return t.judge(ctx, p)
+}
+
+// enter freezes a call that has a record of its own, under the lists of paths as
+// they are now.
+func (t *Turn) enter(ctx context.Context, tg *target) *prepared {
+	p := t.freeze(tg, t.newRecord(tg.req, tg.item.Definition, tg.item.Tool.Origin()))
+	if p.ended {
+		return p
+	}
+	if err := ctx.Err(); err != nil {
+		return p.fail(err)
+	}
+	if err := t.space.tighten(); err != nil {
+		return p.fail(err)
+	}
+	return p
 }
 
 // tighten adds what was added to the lists of secret and protected paths.

@@ -113,7 +113,7 @@ func canDry(it catalog.Item) error {
 // run previews the call on top of what is pending, and keeps what it would change.
 func (o *Overlay) run(ctx context.Context, tg *target) (p *prepared) {
 	t := o.t
-	p = t.freeze(tg, t.newRecord(tg.req, tg.item.Definition, tg.item.Tool.Origin()))
+	p = t.enter(ctx, tg)
 	defer func() {
 		if v := recover(); v != nil {
 			p.fail(panicked(p.def.Name, v))
@@ -121,12 +121,6 @@ func (o *Overlay) run(ctx context.Context, tg *target) (p *prepared) {
 	}()
 	if p.ended {
 		return p
-	}
-	if err := ctx.Err(); err != nil {
-		return p.fail(err)
-	}
-	if err := t.space.tighten(); err != nil {
-		return p.fail(err)
 	}
 	if err := p.rec.begin(); err != nil {
 		return p.fail(err)
