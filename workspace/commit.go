@@ -144,7 +144,8 @@ type unit struct {
 	old     *heldDir // where what the unit took out of its place is, until all is done; nil: nothing, or not yet
 	oldName string
 
-	logged []LoggedChange // the journal's entries of the unit
+	logged []LoggedChange    // the journal's entries of the unit
+	links  map[string]string // where links of a removed tree lead, by path
 
 	lock   file // keeps the staged file from being taken for a leftover
 	locked bool
@@ -276,6 +277,7 @@ func (c *commit) place(u *unit) error {
 		}
 		c.sim.set(path, n)
 	case tool.OpDelete:
+		c.readLinks(u)
 		c.sim.clearBelow(path)
 		c.sim.set(path, &node{})
 	case tool.OpMove:
@@ -284,6 +286,28 @@ func (c *commit) place(u *unit) error {
 		return tool.PathErrorf(tool.InvalidArguments, path, "a write set cannot hold %q", string(e.Op))
 	}
 	return nil
+}
+
+// readLinks reads where the links lead that a unit removes, from where the disk has
+// them before the commit: units before this one may bring them to their paths.
+func (c *commit) readLinks(u *unit) {
+	if c.w.journal == nil {
+		return
+	}
+	for i := range u.tree {
+		e := &u.tree[i]
+		if e.Mode&fs.ModeSymlink == 0 {
+			continue
+		}
+		if _, disk, onDisk := c.sim.lookup(e.Path); onDisk {
+			if st, target, err := c.w.lstatPath(disk); err == nil && st.typ == Link {
+				if u.links == nil {
+					u.links = map[string]string{}
+				}
+				u.links[e.Path] = target
+			}
+		}
+	}
 }
 
 func (c *commit) placeMove(u *unit, n *node, disk string) error {

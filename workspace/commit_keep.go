@@ -58,8 +58,8 @@ func (c *commit) logged(u *unit, e *tool.Write, st stat) LoggedChange {
 	case e.Mode&fs.ModeSymlink != 0:
 		l.Was = Link
 		if e.Op == tool.OpDelete {
-			_, target, err := c.w.lstatPath(e.Path)
-			if l.Target = target; err != nil {
+			var ok bool
+			if l.Target, ok = u.links[e.Path]; !ok {
 				l.Lost = "where the link led could not be read"
 			}
 		}
