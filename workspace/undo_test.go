@@ -603,3 +603,31 @@ func TestDamagedJournal(t *testing.T) {
 		t.Errorf("kept content was changed: %+v", u)
 	}
 }
+
+// What is deleted on another file system than that of the journal is copied, up to
+// a limit: beyond it nothing is deleted, unless nobody wants it back.
+func TestDeletionTooLargeToKeep(t *testing.T) {
+	ctx := t.Context()
+	b := journaled(t, otherDevice(t), Options{})
+	b.build("d/small = 1")
+	must(t, os.WriteFile(b.W+"/d/huge", nil, 0o644))
+	if err := os.Truncate(b.W+"/d/huge", maxCopied+1); err != nil {
+		t.Skip("needs sparse files: ", err)
+	}
+	o := b.overlay()
+	must(t, second(o.Remove(ctx, "d", true)))
+	if err := b.commit(o); tool.CodeOf(err) != tool.TooLarge || !strings.Contains(err.Error(), "permanent") {
+		t.Errorf("commit = %v", err)
+	}
+	if fi, err := os.Stat(b.W + "/d/huge"); err != nil || fi.Size() != maxCopied+1 || b.read("d/small") != "1" {
+		t.Errorf("something was deleted: %v", err)
+	}
+	b.clean()
+	if e, _ := os.ReadDir(b.w.journal.path("kept")); len(e) != 0 {
+		t.Errorf("%d contents are kept of what was not deleted", len(e))
+	}
+	b.do("c", func(o *Overlay) error { return second(o.RemovePermanently(ctx, "d", true)) })
+	if _, err := os.Stat(b.W + "/d"); err == nil {
+		t.Error("it was not deleted permanently")
+	}
+}

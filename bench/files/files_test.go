@@ -211,7 +211,7 @@ func BenchmarkReplace(b *testing.B) {
 }
 
 // BenchmarkWrite is 4 KiB through the tool (which flushes file and folder), and
-// through the workspace with and without flushing; and a file replaced in place,
+// through the workspace with and without flushing, and with the journal; and a file replaced in place,
 // with and without.
 func BenchmarkWrite(b *testing.B) {
 	data := [2]string{strings.Repeat("a", 4096), strings.Repeat("b", 4096)}
@@ -224,7 +224,9 @@ func BenchmarkWrite(b *testing.B) {
 			i++
 		}
 	})
-	for name, o := range map[string]workspace.Options{"workspace-sync": {}, "workspace-nosync": {NoSync: true}} {
+	for name, o := range map[string]workspace.Options{
+		"workspace-sync": {}, "workspace-nosync": {NoSync: true}, "workspace-journal-sync": {StateDir: b.TempDir()}, "workspace-journal-nosync": {StateDir: b.TempDir(), NoSync: true},
+	} {
 		w, err := workspace.Open(d.dir, o)
 		check(b, err)
 		b.Run(name, func(b *testing.B) {
