@@ -84,11 +84,13 @@ func (c *change) diff(b *strings.Builder) {
 	case tool.OpWrite:
 		isNew := c.Identity == tool.Identity{}
 		switch {
+		case c.Mode&fs.ModeSymlink != 0: // of an undo
+			fmt.Fprintf(b, "create link %s\n", name)
 		case !isNew && c.Before == c.After:
 			fmt.Fprintf(b, "no change in %s\n", name)
 		case c.hidden:
 			fmt.Fprintf(b, "replace %s by %s (%s); the call may not read what it holds\n", name, byteCount(c.Size), c.After)
-		case !isNew && c.before == nil, len(c.Blob) > maxDiffBytes:
+		case !isNew && c.before == nil, c.Size > maxDiffBytes, c.Size > int64(len(c.Blob)):
 			fmt.Fprintf(b, "large file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
 		case isBinary(c.before, c.encoding) || isBinary(c.Blob, c.encoding):
 			fmt.Fprintf(b, "binary file %s: now %s (%s), before %s\n", name, byteCount(c.Size), c.After, c.was())
