@@ -518,6 +518,11 @@ func (r *Runtime) Health() []Health {
 	var list []Health
 	for _, s := range r.spaces {
 		list = append(list, Health{"workspace", true, fmt.Sprintf("%s, bounded by %s", s.files.RealPath(), s.files.Mechanism())})
+		if commits, bytes, ok := s.files.Kept(); ok {
+			list = append(list, Health{"undo", true, fmt.Sprintf("%d commits and checkpoints, %.1f MiB kept for them", commits, float64(bytes)/(1<<20))})
+		} else {
+			list = append(list, Health{"undo", true, "nothing is kept, so nothing can be undone"})
+		}
 	}
 	cached, detail := r.engine.CacheState()
 	return append(list, Health{"cache", cached, detail})

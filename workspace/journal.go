@@ -383,6 +383,23 @@ func (w *Workspace) Log(ctx context.Context) ([]Logged, error) {
 	return out, nil
 }
 
+// Kept tells how many commits and checkpoints the journal has, and how many bytes
+// it keeps of what they took away; ok is false if there is no journal.
+func (w *Workspace) Kept() (commits int, bytes int64, ok bool) {
+	j := w.journal
+	if j == nil {
+		return 0, 0, false
+	}
+	list, _ := j.seqs("done")
+	entries, _ := os.ReadDir(j.path("kept"))
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil {
+			bytes += fi.Size()
+		}
+	}
+	return len(list), bytes, true
+}
+
 // Checkpoint puts a mark into the journal, to which [Workspace.Undo] can go back
 // and since which [Workspace.Changes] can look. The name is for people; an empty
 // one is made up.
