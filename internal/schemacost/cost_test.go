@@ -3,6 +3,9 @@ package schemacost
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -94,4 +97,31 @@ func FuzzOf(f *testing.F) {
 			_ = r.Validate(v)
 		}
 	})
+}
+
+// The control: a validator that meets such a schema ends its process.
+func TestValidatorAlone(t *testing.T) {
+	const name = "SCHEMACOST_TEST_CHILD"
+	if os.Getenv(name) != "" {
+		debug.SetMaxStack(1 << 20) // or it takes a gigabyte first
+		s := new(jsonschema.Schema)
+		if err := json.Unmarshal([]byte(`{"type":"object","$ref":"#"}`), s); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Resolve(nil)
+		if err == nil {
+			err = r.Validate(map[string]any{})
+		}
+		t.Logf("it came back: %v", err)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run", "^TestValidatorAlone$", "-test.v")
+	c.Env = append(os.Environ(), name+"=1")
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "stack overflow") {
+		t.Errorf("the validator takes such a schema by now (%v); the analysis may be needless:\n%.300s", err, out)
+	}
 }
