@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -61,6 +63,9 @@ person. What commands did in a terminal is not journaled; docs/undo.md.`,
 			if n := countSet(o.Call != "", o.Turn != "", o.Commit != 0, o.To != ""); n > 1 {
 				return usageError{errors.New("--call, --turn, --commit and --to exclude each other")}
 			}
+			if err := f.recordedCall(c, &o); err != nil {
+				return err
+			}
 			w, err := f.files(c)
 			if err != nil {
 				return err
@@ -78,7 +83,7 @@ person. What commands did in a terminal is not journaled; docs/undo.md.`,
 		},
 	}
 	f.addWorkspace(c)
-	c.Flags().StringVar(&o.Call, "call", "", "the commits of this call")
+	c.Flags().StringVar(&o.Call, "call", "", "the commits of this call, by its own id or by the one that wasmtools evidence list shows")
 	c.Flags().StringVar(&o.Turn, "turn", "", "the commits of this turn")
 	c.Flags().StringVar(&o.Session, "session", "", "the session of the call or turn, if several have one of that name")
 	c.Flags().Uint64Var(&o.Commit, "commit", 0, "the commit of this number")
@@ -87,6 +92,26 @@ person. What commands did in a terminal is not journaled; docs/undo.md.`,
 	c.Flags().BoolVar(&list, "list", false, "list the commits and checkpoints, oldest first")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// recordedCall turns the number of a call in the record into its own id and its
+// session.
+func (f *runtimeFlags) recordedCall(c *cobra.Command, o *workspace.UndoOptions) error {
+	if _, err := strconv.ParseUint(o.Call, 10, 64); err != nil || o.Session != "" {
+		return nil
+	}
+	r, err := f.openReader(c)
+	if err != nil {
+		return err
+	}
+	found, err := r.Find(o.Call)
+	if errors.Is(err, fs.ErrNotExist) {
+		return notRecorded(o.Call)
+	} else if err != nil {
+		return err
+	}
+	o.Call, o.Session = found[0].Intent.Call, found[0].Intent.Session
+	return nil
 }
 
 func countSet(given ...bool) int {
