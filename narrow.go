@@ -33,6 +33,12 @@ type narrowed struct {
 	has func(name string) bool
 }
 
+// Local implements [catalog.Local].
+func (n narrowed) Local() bool {
+	l, ok := n.Source.(catalog.Local)
+	return ok && l.Local()
+}
+
 // Snapshot implements [catalog.Source].
 func (n narrowed) Snapshot() catalog.SourceState {
 	s := n.Source.Snapshot()

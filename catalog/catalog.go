@@ -63,5 +63,16 @@ type fixed struct {
 	state SourceState
 }
 
+// Local is a source that may be one of this process: it has its tools in memory,
+// and waits for nobody. A list is not made without such a source unless it hangs
+// for seconds.
+type Local interface {
+	Source
+	Local() bool
+}
+
+// Local implements [Local].
+func (s fixed) Local() bool { return true }
+
 func (s fixed) Name() string          { return s.name }
 func (s fixed) Snapshot() SourceState { return s.state }

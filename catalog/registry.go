@@ -19,6 +19,11 @@ import (
 // block. All of them together cost a snapshot no more than this.
 const patience = 20 * time.Millisecond
 
+// localPatience is that with a source of this process, which answers from memory:
+// on a busy machine it may not have been given the processor yet, and a list
+// without it would be wrong.
+const localPatience = 5 * time.Second
+
 // Registry merges sources. It is safe for concurrent use.
 type Registry struct {
 	ranker Ranker
@@ -80,6 +85,13 @@ func (w *watched) ask() {
 		}
 		to <- a
 	}(w.open, w.name, w.known, w.state.Version)
+}
+
+func (w *watched) patience() time.Duration {
+	if l, ok := w.source.(Local); ok && l.Local() {
+		return localPatience
+	}
+	return patience
 }
 
 // take takes the answer in, waiting for it until deadline.
@@ -159,11 +171,11 @@ func (r *Registry) Snapshot() (*Snapshot, error) {
 		w.take(time.Time{}) // what came too late the last time
 		w.ask()
 	}
-	deadline := time.Now().Add(patience)
+	began := time.Now()
 	now := make([]version, len(r.sources))
 	for i, w := range r.sources {
 		if !w.late { // who was waited for once is not waited for again
-			w.take(deadline)
+			w.take(began.Add(w.patience()))
 		}
 		now[i] = version{w.state.Version, w.trouble}
 	}

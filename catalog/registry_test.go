@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/wasmtools/wasmtools/catalog"
 	"github.com/wasmtools/wasmtools/tool"
@@ -159,4 +161,45 @@ func fixedOf(tools []sample) catalog.Source {
 		entries = append(entries, s.entry())
 	}
 	return catalog.Fixed("many", entries...)
+}
+
+// slow is a tool that takes its time to say what it is, as any does on a machine
+// that has no time for it.
+type slow struct{ sample }
+
+func (s slow) Definition() tool.Definition {
+	time.Sleep(time.Second)
+	return s.sample.Definition()
+}
+
+// local is a source that says of itself where it is.
+type local struct {
+	moody
+	here bool
+}
+
+func (l *local) Local() bool { return l.here }
+
+// What this process has in memory is never missing from a list because the machine
+// was busy; others are waited for a moment only.
+func TestLocalSourcesAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func() catalog.SourceState { time.Sleep(time.Second); return state(1, "late") }
+		away, here := &local{}, &local{here: true}
+		away.set(late)
+		here.set(func() catalog.SourceState { time.Sleep(time.Second); return state(1, "here") })
+		r := catalog.NewRegistry(nil, catalog.Static("fixed", slow{sample{name: "fixed", from: tool.Host}}), here, away)
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := plan(t, s, catalog.Facts{}, catalog.Options{}); fmt.Sprint(names(l)) != "[fixed here]" {
+			t.Errorf("at first: %v", names(l))
+		}
+		time.Sleep(2 * time.Second)
+		if s, _ = r.Snapshot(); fmt.Sprint(names(plan(t, s, catalog.Facts{}, catalog.Options{}))) != "[fixed here late]" {
+			t.Error("what came later is not listed")
+		}
+		time.Sleep(2 * time.Second) // the questions that are open end
+	})
 }
