@@ -462,8 +462,10 @@ func journalError(err error) error {
 		WithNext("a person must look at the state folder, or switch undo off").Because(err)
 }
 
-// prune removes the oldest commits beyond the bounds, and then the content that
-// no commit needs. Commits that have begun are left alone.
+// prune removes the oldest commits if there are too many, or too old ones, or too
+// much is kept for them, and then the content that no commit needs. It makes some
+// room beyond that, so that it has to read all records only now and again. Commits
+// that have begun are left alone.
 func (j *journal) prune(ctx context.Context, now time.Time) error {
 	if err := j.openNow(); err != nil {
 		return err
@@ -473,7 +475,7 @@ func (j *journal) prune(ctx context.Context, now time.Time) error {
 		return err
 	}
 	defer unlock()
-	maxBytes, maxAge := j.w.opts.Journal.MaxBytes, j.w.opts.Journal.MaxAge
+	maxBytes, maxAge, count := j.w.opts.Journal.MaxBytes, j.w.opts.Journal.MaxAge, maxLogged
 	if maxBytes <= 0 {
 		maxBytes = defaultKeptBytes
 	}
@@ -484,63 +486,73 @@ func (j *journal) prune(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	size := make(map[string]int64, len(entries))
+	size, total := make(map[string]int64, len(entries)), int64(0)
 	for _, e := range entries {
 		if fi, err := e.Info(); err == nil {
 			size[e.Name()] = fi.Size()
+			total += fi.Size()
 		}
-	}
-	needed := map[string]bool{}
-	need := func(r Logged) (bytes int64) {
-		for _, c := range r.Changes {
-			if c.Kept != "" && !needed[c.Kept] {
-				needed[c.Kept] = true
-				bytes += size[c.Kept]
-			}
-		}
-		return bytes
 	}
 	done, err := j.seqs("done")
-	if err != nil {
+	if err != nil || len(done) == 0 {
 		return err
 	}
-	var total int64
-	count, full := 0, false
+	oldest, err := j.read("done", done[0])
+	if err == nil && total <= maxBytes && len(done) <= count && now.Sub(oldest.At) <= maxAge {
+		return nil
+	}
+	if total > maxBytes {
+		maxBytes = maxBytes / 5 * 4
+	}
+	if len(done) > count {
+		count = count / 5 * 4
+	}
+	needed := map[string]bool{}
+	need := func(r Logged) {
+		for _, c := range r.Changes {
+			needed[c.Kept] = true
+		}
+	}
+	total = 0
+	left, full := 0, false
 	for _, seq := range slices.Backward(done) {
 		r, err := j.read("done", seq)
 		if err != nil {
 			os.Remove(j.path("done", recordName(seq))) // torn
 			continue
 		}
-		// The newest commit stays whatever it takes: it is the likeliest to be undone.
-		if !full && (count == 0 || count < maxLogged && now.Sub(r.At) <= maxAge) {
-			if total += need(r); count == 0 || total <= maxBytes {
-				count++
-				continue
+		more := int64(0)
+		for _, c := range r.Changes {
+			if !needed[c.Kept] {
+				more += size[c.Kept]
 			}
+		}
+		// The newest commit stays whatever it takes: it is the likeliest to be undone.
+		if !full && (left == 0 || left < count && now.Sub(r.At) <= maxAge && total+more <= maxBytes) {
+			left, total = left+1, total+more
+			need(r)
+			continue
 		}
 		full = true // what is older goes as well, lest a gap makes an undo impossible
 		os.Remove(j.path("done", recordName(seq)))
 	}
-	// Read once more: need() has counted those of the first that did not fit.
-	keep := map[string]bool{}
+	// Others may have begun, or ended, since the list was made.
 	for _, folder := range folders { // in the order in which a record goes through them
 		list, err := j.seqs(folder)
 		if err != nil {
 			return err
 		}
 		for _, seq := range list {
-			r, err := j.read(folder, seq)
-			if err != nil {
-				continue // it went on to the next folder
+			if _, seen := slices.BinarySearch(done, seq); seen && folder == "done" {
+				continue
 			}
-			for _, c := range r.Changes {
-				keep[c.Kept] = true
+			if r, err := j.read(folder, seq); err == nil {
+				need(r)
 			}
 		}
 	}
 	for name := range size {
-		if !keep[name] {
+		if !needed[name] {
 			os.Remove(j.path("kept", name))
 		}
 	}
