@@ -184,7 +184,7 @@ func (l *local) Local() bool { return l.here }
 // was busy; others are waited for a moment only.
 func TestLocalSourcesAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := func() catalog.SourceState { time.Sleep(time.Second); return state(1, "late") }
+		late := func() catalog.SourceState { time.Sleep(time.Minute); return state(1, "late") }
 		away, here := &local{}, &local{here: true}
 		away.set(late)
 		here.set(func() catalog.SourceState { time.Sleep(time.Second); return state(1, "here") })
@@ -196,10 +196,10 @@ func TestLocalSourcesAreWaitedFor(t *testing.T) {
 		if l := plan(t, s, catalog.Facts{}, catalog.Options{}); fmt.Sprint(names(l)) != "[fixed here]" {
 			t.Errorf("at first: %v", names(l))
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Minute)
 		if s, _ = r.Snapshot(); fmt.Sprint(names(plan(t, s, catalog.Facts{}, catalog.Options{}))) != "[fixed here late]" {
 			t.Error("what came later is not listed")
 		}
-		time.Sleep(2 * time.Second) // the questions that are open end
+		time.Sleep(2 * time.Minute) // the questions that are open end
 	})
 }
