@@ -26,6 +26,7 @@ const (
 	maxArgumentDepth = 64
 	maxBranches      = 10_000     // of a schema that any one part of the arguments is held against
 	maxEvaluations   = 50_000_000 // of schemas, of all parts; some tens of seconds
+	maxSaid          = 256 << 20  // bytes: a validator repeats a value for every branch that it does not fit
 	maxFaults        = 32         // listed in one error
 	maxEcho          = 2000       // bytes of the arguments repeated in an error
 )
@@ -78,7 +79,7 @@ func (c *argumentChecker) freeze(name string, args json.RawMessage) (json.RawMes
 		return nil, "", c.invalid(name, args, []fault{{"$", err.Error()}})
 	}
 	depth, parts := extent(value)
-	if n := c.cost.At(depth); n > maxBranches || n > maxEvaluations/parts {
+	if n := c.cost.At(depth); n > maxBranches || n > maxEvaluations/parts || n > max(maxSaid/int64(len(args)), 16) {
 		return nil, "", tool.Errorf(tool.TooLarge, "the arguments of %s are nested too deeply, or are too many, to be checked against its schema, which branches at every level", name).
 			WithNext("give simpler arguments")
 	}

@@ -31,6 +31,10 @@ func TestHostileSchemas(t *testing.T) {
 		{"doubled in place", double, `{}`, tool.InvalidModule},
 		{"doubled at every level", `{"type":"object","anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`, deep, tool.TooLarge},
 		{"doubled at every level, of a flat value", `{"type":"object","anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`, `{"a":{}}`, ""},
+		{"a long text beside many branches", `{"type":"object","properties":{"a":{"anyOf":[` + strings.Repeat(`{"type":"number"},`, 1500) + `{"type":"null"}]}}}`,
+			`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, tool.TooLarge},
+		{"a short text beside many branches", `{"type":"object","properties":{"a":{"anyOf":[` + strings.Repeat(`{"type":"number"},`, 1500) + `{"type":"string"}]}}}`, `{"a":"x"}`, ""},
+		{"a huge pattern", `{"type":"object","properties":{"a":{"pattern":"` + strings.Repeat("(?:[a-c]{10}x?){90}", 100) + `"}}}`, `{"a":"x"}`, tool.InvalidModule},
 		{"doubled through elements", `{"type":"object","properties":{"a":{"$ref":"#/$defs/l"}},"$defs":{"l":{"type":"array","items":{"$ref":"#/$defs/l"},"contains":{"$ref":"#/$defs/l"}}}}`,
 			`{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, tool.TooLarge},
 	} {

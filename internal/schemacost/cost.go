@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 )
@@ -21,6 +22,7 @@ const (
 
 	maxInPlace = 2000    // schemas that one value is held against, without going into it
 	maxWork    = 500_000 // of finding out
+	maxPattern = 20_000  // instructions of all patterns, about; some 10 MiB
 	saturated  = int64(1) << 50
 )
 
@@ -73,10 +75,11 @@ type node struct {
 }
 
 type analysis struct {
-	root  any
-	nodes map[string]*node
-	order []*node
-	work  int
+	root    any
+	nodes   map[string]*node
+	order   []*node
+	work    int
+	pattern int // instructions
 }
 
 func (a *analysis) node(pointer string, v any) (*node, error) {
@@ -180,8 +183,17 @@ func (a *analysis) open(n *node) error {
 				n.byName[name] = c
 				return err
 			})
+		case "pattern":
+			if text, ok := v.(string); ok {
+				err = a.compiles(text)
+			}
 		case "patternProperties":
-			err = named(at, v, func(_, pointer string, v any) error { return one(&n.others, pointer, v) })
+			err = named(at, v, func(name, pointer string, v any) error {
+				if err := a.compiles(name); err != nil {
+					return err
+				}
+				return one(&n.others, pointer, v)
+			})
 		case "prefixItems":
 			err = list(&n.others, at, v)
 		case "items":
@@ -198,6 +210,40 @@ func (a *analysis) open(n *node) error {
 		}
 	}
 	return nil
+}
+
+// compiles counts what a pattern compiles to: a repetition of a repetition is
+// written in a few bytes, and takes hundreds of megabytes.
+func (a *analysis) compiles(pattern string) error {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil // the validator says so, too
+	}
+	if a.pattern += instructions(re); a.pattern > maxPattern {
+		return errors.New("its patterns are too large")
+	}
+	return nil
+}
+
+// instructions is about the size of a compiled pattern, or some number above
+// maxPattern.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpCharClass:
+		n = 1 + len(re.Rune)/8
+	}
+	for _, s := range re.Sub {
+		if n += instructions(s); n > maxPattern {
+			return n
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
 }
 
 // follow finds what a reference means.

@@ -47,6 +47,10 @@ func TestOf(t *testing.T) {
 		{"dynamic", `{"properties":{"a":{"$dynamicRef":"#x"}}}`, "followed here", nil},
 		{"nowhere", `{"properties":{"a":{"$ref":"#/nope"}}}`, "leads nowhere", nil},
 		{"to what is no schema", `{"type":"object","properties":{"a":{"$ref":"#/type"}}}`, "no schema", nil},
+		{"a pattern", `{"pattern":"^[a-z0-9_-]{1,64}$","patternProperties":{"^x-.*$":true}}`, "", map[int]int64{0: 1, 1: 2}},
+		{"a pattern that is huge", `{"properties":{"a":{"pattern":"` + strings.Repeat("(?:[a-c]{10}x?){90}", 100) + `"}}}`, "patterns are too large", nil},
+		{"many patterns", `{"allOf":[` + strings.Repeat(`{"pattern":"a{1000}"},`, 50) + `true]}`, "patterns are too large", nil},
+		{"a name that is a huge pattern", `{"patternProperties":{"` + strings.Repeat("(?:[a-c]{10}x?){90}", 100) + `":true}}`, "patterns are too large", nil},
 		{"no JSON", `{`, "unexpected end", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
