@@ -78,6 +78,9 @@ func TestKilledInCommit(t *testing.T) {
 	must(t, err)
 	for set := range killedSets {
 		for _, way := range []string{"", "no exchange", "no journal"} {
+			if testing.Short() && way == "no exchange" {
+				continue
+			}
 			t.Run(set+"/"+way, func(t *testing.T) {
 				t.Parallel()
 				olds, news, halves := 0, 0, 0
